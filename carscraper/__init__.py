@@ -1,0 +1,1 @@
+"""A Scrapy project that reads a whole car catalogue and loses nothing on the way."""

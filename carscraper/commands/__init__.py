@@ -1,0 +1,1 @@
+"""The `scrapy` subcommands of this project."""

@@ -1,0 +1,53 @@
+"""Every error of this project, in one tree.
+
+CarscraperError
+├── ConfigurationError    raised when a setting or an argument is refused at start
+├── ApiError              raised when an answer departs from the shape that `api/` knows
+├── FrontierError         raised when the frontier cannot do what it was asked
+│   ├── FrontierUnavailable   raised when its server does not answer; worth another try
+│   ├── FrontierLost          raised when the crawl that a worker is part of is gone from its server
+│   └── ForeignFile           raised when a file is not ours, or of a version that we do not know
+└── CodecError            raised when a request cannot be written down or read back
+"""
+
+from __future__ import annotations
+
+
+class CarscraperError(Exception):
+    """Root of the tree: whatever this project raises by itself."""
+
+
+class ConfigurationError(CarscraperError):
+    """Raised when a setting or an argument is refused at start; the message names it."""
+
+
+class ApiError(CarscraperError):
+    """Raised when an answer of the API departs from its known shape.
+
+    `path` leads to the value, as in `data[3].attributes.year`; it is empty when the whole body is meant.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}" if path else problem)
+        self.path = path
+        self.problem = problem
+
+
+class FrontierError(CarscraperError):
+    """Raised when the frontier cannot do what it was asked."""
+
+
+class FrontierUnavailable(FrontierError):
+    """Raised when the frontier's server does not answer in time; the same call may be made again."""
+
+
+class FrontierLost(FrontierError):
+    """Raised when the crawl is gone from the server: its data was lost or somebody dropped it."""
+
+
+class ForeignFile(FrontierError):
+    """Raised when a file is not one of ours, or of a version that this release does not know."""
+
+
+class CodecError(CarscraperError):
+    """Raised when a request cannot be written down, or what was written cannot be read back."""

@@ -1,0 +1,242 @@
+"""The vocabulary of the frontier: a delayed, unique, priority queue with leases.
+
+Every element pushed is, at any moment, in exactly one of five states:
+
+    queued ──hand out──► leased ──ack──► done
+      ▲ │                  │ │
+      │ └─(not due yet)    │ └──bury, or attempts used up──► dead ──retry-dead──► queued
+      └────retry, give back, lease expired────┘
+
+*Queued* includes the elements that are *delayed* (their time has not come); counts list the two apart. A crawl lives in
+the frontier from `begin` until `forget`; its identity is `CrawlState.crawl_id`. Times and durations are seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+Key = int
+"""A signed 64-bit fingerprint; the identity of an element."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A request to add. Queued already: it takes the new time and the better priority. Leased, done or dead: refused."""
+
+    key: Key
+    slot: str
+    """The site that the request goes to; caps and pauses are per slot."""
+    callback: str
+    """Name of the spider method that will handle the answer; counts are grouped by it."""
+    payload: bytes
+    """The encoded request; the frontier never looks inside."""
+    priority: int = 0
+    """Higher goes first; equal ones in the order of arrival. From -2**31 to 2**31 - 1."""
+    delay: float = 0.0
+    """Seconds from now before which the element is not handed out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """An element handed out to one worker, for a time."""
+
+    key: Key
+    token: int
+    """Fencing token: grows with each hand-out in a crawl; a stale one changes nothing."""
+    attempt: int
+    """How often the element was handed out, this time included; 1 at the first."""
+    slot: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Names a lease in a message to the frontier."""
+
+    key: Key
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The request failed for now: queue it again after `delay` seconds, or bury it if its attempts are used up."""
+
+    held: Held
+    delay: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Burial:
+    """The request failed for good: it becomes a dead letter."""
+
+    held: Held
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A request that was given up, kept with what is needed to judge it and to try again."""
+
+    key: Key
+    slot: str
+    callback: str
+    attempts: int
+    reason: str
+    died_at: float
+    """Seconds since the epoch, by the frontier's clock."""
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLimit:
+    """How much one site may be asked at once, by all workers together."""
+
+    cap: int
+    """Leases of the slot that may be on the wire at once; 0 means no limit."""
+
+
+@dataclass(slots=True)
+class Outbox:
+    """All that a worker has to say in one exchange. Applied as one transaction, in the order of the fields."""
+
+    entries: list[Entry] = field(default_factory=list)
+    landed: list[Held] = field(default_factory=list)
+    """Off the wire: answered or failed, so the slot has a free place; the lease itself goes on."""
+    acks: list[Held] = field(default_factory=list)
+    retries: list[Retry] = field(default_factory=list)
+    burials: list[Burial] = field(default_factory=list)
+    returns: list[Held] = field(default_factory=list)
+    """Given back unused: queued again at once, and the attempt is not counted."""
+    renewals: list[Held] = field(default_factory=list)
+    """Leases to hold for another full lease time."""
+    pauses: dict[str, float] = field(default_factory=dict)
+    """Slot to seconds from now during which nothing of it is handed out; a longer pause already set stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """The frontier's answer to one exchange."""
+
+    leases: list[Lease]
+    refused: list[Key]
+    """Entries refused: leased, done or dead already. (One that was queued already is not refused.)"""
+    stale: list[Held]
+    """Messages about leases that this worker does not hold any more; they changed nothing."""
+    buried: list[Key]
+    """Retries of this outbox that became dead letters, their attempts being used up."""
+    unfinished: int
+    """Elements queued, delayed or leased, by anyone, after this exchange. 0: nothing is left to do."""
+    next_due: float | None
+    """Seconds until something may be handed out that was held back by a time (delay or pause); None: nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many elements are in which state."""
+
+    queued: int
+    """Due now or in the past and not leased; the delayed are not among them."""
+    delayed: int
+    leased: int
+    dead: int
+    done: int
+
+    @property
+    def seen(self) -> int:
+        """All elements ever pushed; the sum of the five states."""
+        return self.queued + self.delayed + self.leased + self.dead + self.done
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """What one worker holds, and when it was last heard of."""
+
+    worker: str
+    leased: int
+    last_seen: float
+    """Seconds since the epoch, by the frontier's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything there is to see, from one consistent read."""
+
+    crawl_id: str | None
+    """None: no crawl has begun, or the last one was forgotten."""
+    total: Counts
+    past_due: int
+    """Queued elements whose time was set and has come but that nobody has fetched yet."""
+    oldest: float | None
+    """Age in seconds of the element that has been waiting longest (queued or delayed); None when none waits."""
+    slots: dict[str, Counts]
+    callbacks: dict[str, Counts]
+    workers: list[WorkerStatus]
+    stale_messages: int
+    """Messages refused because of a stale token, since the crawl began."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlState:
+    """The crawl that this worker has joined."""
+
+    crawl_id: str
+    """Made by whoever began the crawl; the same for all its workers and through every resumption."""
+    resumed: bool
+    """True when the crawl was there already: begun by another worker, or left unfinished by an earlier run."""
+
+
+class Frontier(Protocol):
+    """What a backend has to do. One test suite holds every backend to it.
+
+    Every method may raise `FrontierUnavailable` (try again: all are idempotent) and, after `begin`, `FrontierLost`.
+    """
+
+    async def begin(self, crawl_id: str) -> CrawlState:
+        """Join the unfinished crawl that is there, or begin one under `crawl_id`.
+
+        Raises `ConfigurationError` when the server is not fit for the job, `ForeignFile` for a file of another kind.
+        """
+
+    async def exchange(self, outbox: Outbox, want: int) -> Inbox:
+        """Say everything and ask for up to `want` leases, in one transaction or one round trip.
+
+        Also returns expired leases to the queue (of any worker), buries those whose attempts are used up, and counts
+        as this worker's sign of life. After `FrontierUnavailable` the caller repeats the very same outbox object: if the
+        first try did take effect, its answer is given again and nothing happens twice.
+        """
+
+    async def status(self) -> Status:
+        """Counts, slots, callbacks and workers in one consistent read. Works without `begin`."""
+
+    async def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
+        """The dead letters, oldest first. Works without `begin`."""
+
+    async def retry_dead(self) -> int:
+        """Queue every dead letter again, with its attempts back at zero; returns how many. Works without `begin`."""
+
+    async def drop_dead(self) -> int:
+        """Remove every dead letter and forget that it was ever pushed; returns how many. Works without `begin`."""
+
+    async def claim_end(self) -> bool:
+        """True when this worker may close the crawl's books: nothing is unfinished, and no other worker has claimed it.
+
+        The claim is a lease: it lapses after the lease time if the claimer is not heard of, so that another one may
+        claim. Asking again while holding it renews it.
+        """
+
+    async def publish_verdict(self, verdict: bytes) -> None:
+        """Leave the crawl's verdict for the workers that wait for the claimer; kept beyond `forget` for an hour."""
+
+    async def verdict(self) -> bytes | None:
+        """What `publish_verdict` left for the crawl that this worker has joined, or None."""
+
+    async def forget(self) -> None:
+        """Remove the crawl with all it has seen, so that the next `begin` starts afresh. Works without `begin`.
+
+        Never called by a worker while anything is unfinished, but for `scrapy queue forget`.
+        """
+
+    async def close(self) -> None:
+        """Close the connection or file. What this worker still holds stays leased until it expires."""

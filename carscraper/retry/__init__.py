@@ -1,0 +1,1 @@
+"""When a failed request is tried again."""

@@ -1,0 +1,1 @@
+"""How fast the site may be asked."""

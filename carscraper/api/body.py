@@ -14,8 +14,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 def read_object(body: bytes) -> dict[str, object]:
     """The JSON object that the body holds.
 
-    Raises `ApiError` for anything else: an HTML page, a cut body, a byte order mark, NaN or Infinity, text that
-    is not UTF-8, a lone surrogate (it could be read but never written again).
+    Raises `ApiError` for anything else: an HTML page, a cut body, a byte order mark, NaN or Infinity, text
+    that is not UTF-8, a lone surrogate (it could be read but never written again).
     """
     try:
         value = orjson.loads(body)

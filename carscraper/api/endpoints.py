@@ -93,13 +93,13 @@ def check_base_url(text: str) -> str:
     """
     problem = _base_url_problem(text)
     if problem:
-        hidden = re.sub(r"//.*@", "//***@", text, flags=re.DOTALL)
+        hidden = re.sub(r"^([a-z]+://)?.*@", r"\1***@", text, flags=re.DOTALL | re.IGNORECASE)
         raise ConfigurationError(f"CARS_API_URL={hidden!r} {problem}")
     return text.removesuffix("/")
 
 
 def api_origin(base_url: str) -> str:
-    """Scheme, host and port of a checked base URL, as `https://api.cars.co.za`; a default port is left out."""
+    """Scheme, host and port of a checked base URL: `https://api.cars.co.za`, default port left out."""
     parts = urlsplit(base_url)
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host

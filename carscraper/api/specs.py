@@ -18,8 +18,8 @@ class Specs:
     """What the API knows of one variant of one year."""
 
     groups: list[dict[str, Any]]
-    """`[{"title": str or None, "attrs": [{"label": str, "value": str}]}]`, as the API gave them; empty when it
-    knows nothing."""
+    """`[{"title": str or None, "attrs": [{"label": str, "value": str}]}]`, as the API gave them; empty when
+    it knows nothing."""
     unknown: frozenset[str]
     """Paths of fields that this release does not know, without positions, as in `data[][].attrs[].unit`."""
 

@@ -1,0 +1,216 @@
+import pytest
+
+from carscraper.api.endpoints import spec_url
+from carscraper.api.search_page import ATTRIBUTE_TYPES, parse_search_page
+from carscraper.exceptions import ApiError
+from tests.api.samples import body, listing, page
+
+
+def test_a_page_holds_meta_links_and_listings():
+    parsed = parse_search_page(body(page(listing(1), listing(2))))
+    assert (parsed.meta.total, parsed.meta.total_pages, parsed.meta.current_page) == (71290, 3564, 0)
+    assert parsed.links.self.endswith("=0")
+    assert parsed.links.next.endswith("=20")
+    assert parsed.links.prev is None
+    assert [(one.id, one.code, one.year) for one in parsed.listings] == [
+        ("1", "pJyZp5uopZ0=", 2017),
+        ("2", "pJyZp5uopZ0=", 2017),
+    ]
+    assert parsed.listings[0].url.endswith("/1/")
+    assert parsed.listings[0].attributes == listing(1)["attributes"]
+    assert not parsed.misfits
+    assert not parsed.featured
+    assert not parsed.unknown
+
+
+def test_an_empty_page_is_a_page():
+    assert parse_search_page(body(page(total=0))).listings == ()
+
+
+def test_only_id_code_and_year_must_be_there():
+    bare = {"id": "7", "attributes": {"code": "ab", "year": 2020}}
+    (found,) = parse_search_page(body(page(bare))).listings
+    assert (found.id, found.url) == ("7", "")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["agent_locality", "colour", "fuel_type", "mileage", "province", "price", "transmission", "website_url"],
+)
+def test_what_may_be_null_may_be_null(name):
+    parsed = parse_search_page(body(page(listing(1, **{name: None}))))
+    assert parsed.listings[0].attributes[name] is None
+    assert not parsed.misfits
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"code": ""}, "code"),
+        ({"code": ".."}, "code"),
+        ({"code": None}, "code"),
+        ({"code": "a\nb"}, "code"),
+        ({"year": "2017"}, "year"),
+        ({"year": 2017.5}, "year"),
+        ({"year": True}, "year"),
+        ({"year": 20170}, "year"),
+        ({"title": None}, "title"),
+        ({"price": "R 1"}, "price"),
+        ({"price": True}, "price"),
+        ({"mileage": 0}, "mileage"),
+        ({"image": []}, "image"),
+        ({"image": {"version": "1"}}, "image.version"),
+        ({"seller_types": "Dealer"}, "seller_types"),
+        ({"seller_types": ["a", None]}, "seller_types[1]"),
+        ({"website_url": 5}, "website_url"),
+    ],
+)
+def test_a_listing_that_does_not_fit_is_set_aside_with_its_path_and_its_neighbours_stay(change, path):
+    parsed = parse_search_page(body(page(listing(1), listing(2, **change), listing(3))))
+    assert [one.id for one in parsed.listings] == ["1", "3"]
+    (misfit,) = parsed.misfits
+    assert (misfit.id, misfit.path) == ("2", f"data[1].attributes.{path}")
+    assert "\n" not in misfit.problem
+
+
+@pytest.mark.parametrize("name", ["code", "year"])
+def test_a_listing_without_its_key_is_set_aside(name):
+    broken = listing(2)
+    del broken["attributes"][name]
+    (misfit,) = parse_search_page(body(page(listing(1), broken))).misfits
+    assert (misfit.id, misfit.path, misfit.problem) == ("2", f"data[1].attributes.{name}", "is missing")
+
+
+@pytest.mark.parametrize("bad", [5, None, "", "a b", "../x", "x" * 65, "1\n", ["1"]])
+def test_an_id_is_never_guessed(bad):
+    (misfit,) = parse_search_page(body(page({**listing(1), "id": bad}))).misfits
+    assert (misfit.id, misfit.path) == (None, "data[0].id")
+
+
+@pytest.mark.parametrize(
+    ("entry", "path"),
+    [
+        (None, "data[0]"),
+        ([], "data[0]"),
+        ("x", "data[0]"),
+        ({}, "data[0].id"),
+        ({"id": "1"}, "data[0].attributes"),
+        ({"id": "1", "attributes": []}, "data[0].attributes"),
+        ({"id": "1", "type": 3, "attributes": {}}, "data[0].type"),
+    ],
+)
+def test_an_entry_of_another_shape_is_set_aside(entry, path):
+    (misfit,) = parse_search_page(body(page(entry))).misfits
+    assert misfit.path == path
+
+
+def test_every_declared_attribute_is_checked():
+    for name in ATTRIBUTE_TYPES:
+        (misfit,) = parse_search_page(body(page(listing(1, **{name: True})))).misfits
+        assert misfit.path == f"data[0].attributes.{name}"
+
+
+def test_unknown_fields_are_named_without_positions_and_change_nothing():
+    content = page(listing(1, sunroof="yes"), listing(2, sunroof="no", image={"count": 1, "blur": "x"}))
+    content["jsonapi"] = {}
+    content["meta"]["took"] = 5
+    content["links"]["related"] = "x"
+    content["data"][0]["relationships"] = {}
+    parsed = parse_search_page(body(content))
+    assert len(parsed.listings) == 2
+    assert parsed.unknown == {
+        "jsonapi",
+        "meta.took",
+        "links.related",
+        "data[].relationships",
+        "data[].attributes.sunroof",
+        "data[].attributes.image.blur",
+    }
+
+
+def test_the_name_of_an_unknown_field_cannot_forge_a_log_line():
+    (name,) = parse_search_page(body(page(listing(1, **{"x\r\nERROR": 1})))).unknown
+    assert "\n" not in name
+
+
+def test_featured_listings_are_parsed_like_the_others():
+    content = page(listing(1))
+    content["meta"]["featured_listings"] = {"data": [listing(2), listing(3, year="x"), listing(4, turbo=1)]}
+    parsed = parse_search_page(body(content))
+    assert [one.id for one in parsed.featured] == ["2", "4"]
+    assert [(one.id, one.path) for one in parsed.misfits] == [
+        ("3", "meta.featured_listings.data[1].attributes.year")
+    ]
+    assert parsed.unknown == {"meta.featured_listings.data[].attributes.turbo"}
+
+
+@pytest.mark.parametrize("empty", [None, [], {"data": []}])
+def test_there_may_be_no_featured_listings(empty):
+    content = page(listing(1))
+    content["meta"]["featured_listings"] = empty
+    assert parse_search_page(body(content)).featured == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"meta": None}, "meta"),
+        ({"meta": {}}, "meta.total"),
+        ({"meta": {"total": None}}, "meta.total"),
+        ({"meta": {"total": -1}}, "meta.total"),
+        ({"meta": {"total": "5"}}, "meta.total"),
+        ({"meta": {"total": True}}, "meta.total"),
+        ({"meta": {"total": 5, "totalPages": "1"}}, "meta.totalPages"),
+        ({"meta": {"total": 5, "currentPage": -1}}, "meta.currentPage"),
+        ({"meta": {"total": 5, "featured_listings": 1}}, "meta.featured_listings"),
+        ({"meta": {"total": 5, "featured_listings": {}}}, "meta.featured_listings.data"),
+        ({"links": []}, "links"),
+        ({"links": {}}, "links.self"),
+        ({"links": {"self": None}}, "links.self"),
+        ({"links": {"self": "x", "next": 20}}, "links.next"),
+        ({"links": {"self": "x", "next": ""}}, "links.next"),
+        ({"data": None}, "data"),
+        ({"data": {}}, "data"),
+    ],
+)
+def test_a_page_that_is_wrong_as_a_whole_is_refused_with_its_path(change, path):
+    with pytest.raises(ApiError) as refusal:
+        parse_search_page(body({**page(listing(1)), **change}))
+    assert refusal.value.path == path
+
+
+@pytest.mark.parametrize("name", ["meta", "links", "data"])
+def test_a_page_that_lacks_a_part_says_which(name):
+    content = page(listing(1))
+    del content[name]
+    with pytest.raises(ApiError, match="missing") as refusal:
+        parse_search_page(body(content))
+    assert refusal.value.path == name
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"", "empty"),
+        (b"<!DOCTYPE html><title>Just a moment", "<!DOCTYPE"),
+        (b"[]", "a list, not an object"),
+        (b"null", "null"),
+        (b"\xef\xbb\xbf" + body(page()), "byte order mark"),
+        (body(page())[:-9], "not JSON"),
+        (b'{"meta": NaN}', "not JSON"),
+        (b'{"meta": {"total": 1e999}}', "infinity"),
+        (b'{"a": "\\ud800"}', "surrogate"),
+        ('{"a": "é"}'.encode("latin-1"), "UTF-8"),
+        (b"[" * 100_000, "depth"),
+    ],
+)
+def test_a_body_that_is_not_a_json_object_says_what_it_is(answer, said):
+    with pytest.raises(ApiError, match=said) as refusal:
+        parse_search_page(answer)
+    assert refusal.value.path == ""
+    assert "\n" not in str(refusal.value)
+
+
+def test_every_listing_that_passes_can_be_asked_for_its_specification():
+    for one in parse_search_page(body(page(listing(1), listing(2, code="a+/=")))).listings:
+        assert spec_url("https://h", one.code, one.year)

@@ -1,0 +1,41 @@
+"""`scrapy demo`: a stand-in for the listing API on this machine, to try, test and measure the crawl."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any, ClassVar
+
+from scrapy.commands import ScrapyCommand
+
+from carscraper.demo.launch import add_options, run
+from carscraper.exceptions import ConfigurationError
+
+
+class Command(ScrapyCommand):
+    """Prints the stand-in's address as one line, just as `CARS_API_URL` takes it; serves until a signal."""
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
+
+    def syntax(self) -> str:
+        """Nothing but options."""
+        return "[options]"
+
+    def short_desc(self) -> str:
+        """One line for `scrapy --help`."""
+        return "Serve a stand-in for the listing API on this machine"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Scrapy's own options, and the stand-in's."""
+        super().add_options(parser)
+        add_options(parser)
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002
+        """Serve; the exit status is 1 when an option is refused."""
+        try:
+            run(opts)
+        except ConfigurationError as error:
+            sys.stderr.write(f"error: {error}\n")
+            self.exitcode = 1

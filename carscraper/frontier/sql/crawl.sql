@@ -1,0 +1,32 @@
+-- The statements that begin, end and forget a crawl.
+
+-- :begin A crawl begins, when none is there.
+INSERT INTO crawl (one, crawl_id, next_id, next_token, next_turn, unfinished, stale) VALUES (1, ?, 1, 1, 1, 0, 0);
+
+-- :all_leases Every lease: of a process that is gone, since the file is locked by ours.
+UPDATE work SET deadline = 0 WHERE state = 2;
+
+-- :rouse_all The slots out of the rotation, which the caps of an earlier run may have kept there.
+SELECT id FROM slot WHERE turn IS NULL AND held_until IS NULL;
+
+-- :drop_workers Workers that hold nothing and were not heard of since a time.
+DELETE FROM worker WHERE last_seen < ? AND name NOT IN (SELECT worker FROM work WHERE state = 2);
+
+-- :last_seen When a worker was last heard of.
+SELECT last_seen FROM worker WHERE name = ?;
+
+-- :publish The verdict of a crawl, until a time.
+INSERT INTO verdict (crawl_id, verdict, expires) VALUES (?, ?, ?)
+ON CONFLICT (crawl_id) DO UPDATE SET verdict = excluded.verdict, expires = excluded.expires;
+
+-- :verdict What was published for a crawl and has not expired.
+SELECT verdict FROM verdict WHERE crawl_id = ? AND expires > ?;
+
+-- :withdraw The verdict of an earlier end of the same crawl.
+DELETE FROM verdict WHERE crawl_id = ?;
+
+-- :prune_verdicts Verdicts that have expired.
+DELETE FROM verdict WHERE expires <= ?;
+
+-- :keep_verdict The verdict of a forgotten crawl stays, until a time.
+UPDATE verdict SET expires = ? WHERE crawl_id = ?;

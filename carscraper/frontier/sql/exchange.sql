@@ -1,0 +1,115 @@
+-- The statements of one exchange, all run in one transaction: after a crash it took effect whole or not at all.
+-- A statement begins at its name; what stands behind the name says what it is for.
+
+-- :read_crawl The crawl's own row.
+SELECT crawl_id, next_id, next_token, next_turn, unfinished, stale, claimer FROM crawl;
+
+-- :write_crawl Its counters, after the changes.
+UPDATE crawl SET next_id = ?, next_token = ?, next_turn = ?, unfinished = ?, stale = ?, claimer = ?;
+
+-- :sign_of_life The worker was heard of.
+INSERT INTO worker (name, last_seen) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET last_seen = excluded.last_seen;
+
+-- :expired Leases past their deadline, the longest first; at most so many.
+SELECT id, slot, attempts FROM work WHERE state = 2 AND deadline <= ? ORDER BY deadline LIMIT ?;
+
+-- :due Delayed elements whose time has come, the longest first; at most so many.
+SELECT id, slot FROM work WHERE state = 1 AND not_before <= ? ORDER BY not_before LIMIT ?;
+
+-- :promote A delayed element is queued; `not_before` stays, as the mark that it is past due.
+UPDATE work SET state = 0 WHERE id = ?;
+
+-- :is_done Whether an element is done.
+SELECT 1 FROM done WHERE key = ?;
+
+-- :find An element that is not done.
+SELECT id, state, slot, priority FROM work WHERE key = ?;
+
+-- :add A new element.
+INSERT INTO work (id, key, state, slot, callback, priority, born, not_before) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- :add_body Its payload.
+INSERT INTO body (id, payload) VALUES (?, ?);
+
+-- :reschedule One that waits takes a new time and the better priority.
+UPDATE work SET state = ?, not_before = ?, priority = ? WHERE id = ?;
+
+-- :find_held A lease, if the token is the current one.
+SELECT id, slot, callback, attempts FROM work WHERE key = ? AND state = 2 AND token = ?;
+
+-- :land The lease is off the wire.
+UPDATE work SET landed = 1 WHERE id = ?;
+
+-- :remove An element leaves the work.
+DELETE FROM work WHERE id = ?;
+
+-- :remove_body And its payload.
+DELETE FROM body WHERE id = ?;
+
+-- :finish And is done.
+INSERT INTO done (key) VALUES (?);
+
+-- :requeue A lease ends, and its element waits again.
+UPDATE work SET state = ?, not_before = ?, attempts = ? WHERE id = ?;
+
+-- :bury A lease ends, and its element is dead.
+UPDATE work SET state = 3, deadline = ?, reason = ? WHERE id = ?;
+
+-- :renew The lease gets a new deadline.
+UPDATE work SET deadline = ? WHERE id = ?;
+
+-- :slot_id The number of a slot.
+SELECT id FROM slot WHERE name = ?;
+
+-- :add_slot A slot seen for the first time.
+INSERT INTO slot (name) VALUES (?);
+
+-- :callback_id The number of a callback.
+SELECT id FROM callback WHERE name = ?;
+
+-- :add_callback A callback seen for the first time.
+INSERT INTO callback (name) VALUES (?);
+
+-- :pause A slot is paused; a longer pause stays. It leaves its place, and is put where it belongs by the waking.
+UPDATE slot SET paused_until = max(paused_until, ?), turn = NULL, held_until = NULL WHERE id = ?;
+
+-- :released Slots whose pause is over, at most so many.
+SELECT id FROM slot WHERE held_until <= ? ORDER BY held_until LIMIT ?;
+
+-- :release They leave their place.
+UPDATE slot SET held_until = NULL WHERE id = ?;
+
+-- :place Where a slot stands.
+SELECT turn, held_until, paused_until FROM slot WHERE id = ?;
+
+-- :has_ready Whether anything of a slot is ready.
+SELECT 1 FROM work WHERE slot = ? AND state = 0 LIMIT 1;
+
+-- :turn The slot goes to a place in the rotation, or out of it.
+UPDATE slot SET turn = ? WHERE id = ?;
+
+-- :hold The slot is held back until its pause is over.
+UPDATE slot SET held_until = ? WHERE id = ?;
+
+-- :next_slots The slots whose turn it is, at most so many.
+SELECT id, name FROM slot WHERE turn IS NOT NULL ORDER BY turn LIMIT ?;
+
+-- :on_wire How many leases of a slot are on the wire.
+SELECT count(*) FROM work WHERE slot = ? AND state = 2 AND landed = 0;
+
+-- :ready The best elements of a slot.
+SELECT id, key, attempts, payload FROM work JOIN body USING (id)
+WHERE slot = ? AND state = 0 ORDER BY priority DESC, id LIMIT ?;
+
+-- :lease An element is handed out.
+UPDATE work SET state = 2, attempts = ?, token = ?, deadline = ?, worker = ?, landed = 0, not_before = 0 WHERE id = ?;
+
+-- :count Elements pushed or done, by slot and callback.
+INSERT INTO tally (slot, callback, pushed, done) VALUES (?, ?, ?, ?)
+ON CONFLICT (slot, callback) DO UPDATE SET pushed = pushed + excluded.pushed, done = done + excluded.done;
+
+-- :next_delayed When the next delayed element is due.
+SELECT min(not_before) FROM work WHERE state = 1;
+
+-- :next_held When the next slot with something ready comes out of its pause.
+SELECT min(held_until) FROM slot WHERE held_until IS NOT NULL;

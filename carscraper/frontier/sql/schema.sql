@@ -1,0 +1,95 @@
+-- The tables of a frontier in one SQLite file.
+--
+-- `application_id` says that the file is ours, `user_version` which schema it has; both are read before anything else.
+-- A file is made under another name and renamed when it is whole, so that it is never seen half made.
+-- Times are seconds since the epoch; durations are seconds.
+
+PRAGMA application_id = 0x63617266;  -- "carf"
+PRAGMA user_version = 1;
+
+-- The crawl: one row, or none when no crawl has begun or the last one was forgotten.
+CREATE TABLE crawl (
+    one        INTEGER PRIMARY KEY CHECK (one = 1),
+    crawl_id   TEXT NOT NULL,
+    next_id    INTEGER NOT NULL,            -- of the next element to arrive
+    next_token INTEGER NOT NULL,            -- of the next lease
+    next_turn  INTEGER NOT NULL,            -- of the next slot to go to the end of the rotation
+    unfinished INTEGER NOT NULL,            -- elements queued, delayed or leased
+    stale      INTEGER NOT NULL,            -- messages refused because of a stale token
+    claimer    TEXT                         -- worker that may close the books, while it gives signs of life
+);
+
+-- Elements that are not done. State: 0 queued, 1 delayed, 2 leased, 3 dead.
+CREATE TABLE work (
+    id         INTEGER PRIMARY KEY,         -- order of arrival
+    key        INTEGER NOT NULL UNIQUE,
+    state      INTEGER NOT NULL,
+    slot       INTEGER NOT NULL,
+    callback   INTEGER NOT NULL,
+    priority   INTEGER NOT NULL,
+    attempts   INTEGER NOT NULL DEFAULT 0,  -- hand-outs that count
+    born       REAL NOT NULL,               -- when it was pushed
+    not_before REAL NOT NULL DEFAULT 0,     -- 0: no time was set since it was last handed out
+    token      INTEGER NOT NULL DEFAULT 0,
+    deadline   REAL NOT NULL DEFAULT 0,     -- of the lease; time of death of a dead one
+    worker     TEXT,
+    landed     INTEGER NOT NULL DEFAULT 0,  -- 1: leased, but off the wire
+    reason     TEXT                         -- of death
+);
+
+-- Hand-out is a walk along this index, however many elements wait.
+CREATE INDEX ready    ON work (slot, priority DESC, id) WHERE state = 0;
+CREATE INDEX past_due ON work (not_before)              WHERE state = 0 AND not_before > 0;
+CREATE INDEX delayed  ON work (not_before)              WHERE state = 1;
+CREATE INDEX leased   ON work (deadline)                WHERE state = 2;
+CREATE INDEX wire     ON work (slot)                    WHERE state = 2 AND landed = 0;
+CREATE INDEX dead     ON work (deadline, id)            WHERE state = 3;
+
+-- The payloads lie apart, so that a change of state does not copy them.
+CREATE TABLE body (
+    id      INTEGER PRIMARY KEY,
+    payload BLOB NOT NULL
+);
+
+-- Of what is done only the key is kept.
+CREATE TABLE done (
+    key INTEGER PRIMARY KEY
+);
+
+-- A slot that may have something ready is in exactly one place: in the rotation (`turn`), held back by its pause
+-- (`held_until`), or nowhere because it is at its cap, until one of its leases leaves the wire.
+CREATE TABLE slot (
+    id           INTEGER PRIMARY KEY,
+    name         TEXT NOT NULL UNIQUE,
+    paused_until REAL NOT NULL DEFAULT 0,
+    turn         INTEGER,
+    held_until   REAL
+);
+CREATE INDEX rotation ON slot (turn)       WHERE turn IS NOT NULL;
+CREATE INDEX held     ON slot (held_until) WHERE held_until IS NOT NULL;
+
+CREATE TABLE callback (
+    id   INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+);
+
+-- How many elements were ever pushed and how many are done; the other counts are walks along an index.
+CREATE TABLE tally (
+    slot     INTEGER NOT NULL,
+    callback INTEGER NOT NULL,
+    pushed   INTEGER NOT NULL,
+    done     INTEGER NOT NULL,
+    PRIMARY KEY (slot, callback)
+) WITHOUT ROWID;
+
+CREATE TABLE worker (
+    name      TEXT PRIMARY KEY,
+    last_seen REAL NOT NULL
+) WITHOUT ROWID;
+
+-- Verdicts outlive their crawl, for a time.
+CREATE TABLE verdict (
+    crawl_id TEXT PRIMARY KEY,
+    verdict  BLOB NOT NULL,
+    expires  REAL NOT NULL
+) WITHOUT ROWID;

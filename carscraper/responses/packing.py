@@ -1,0 +1,35 @@
+"""Bodies made small for storing, and read back with their checksum verified."""
+
+from __future__ import annotations
+
+import zstandard
+
+MAX_BODY = 64 * 1024 * 1024
+"""Bytes. A larger body is not stored, and a stored one that claims to be larger is damaged."""
+
+_LEVEL = 3
+
+
+class DamagedError(ValueError):
+    """Raised when stored bytes cannot be what was stored; callers treat the entry as absent."""
+
+
+class Packer:
+    """Compresses with Zstandard, reusing its working memory: not for several threads at once."""
+
+    def __init__(self) -> None:
+        self._compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+        self._decompressor = zstandard.ZstdDecompressor()
+
+    def pack(self, body: bytes) -> bytes:
+        """One frame with its length and checksum."""
+        return self._compressor.compress(body)
+
+    def unpack(self, frame: bytes) -> bytes:
+        """What was packed. Raises `DamagedError`, also before a forged length takes up memory."""
+        try:
+            if not 0 <= zstandard.frame_content_size(frame) <= MAX_BODY:
+                raise DamagedError("no length, or one beyond what is ever stored")
+            return self._decompressor.decompress(frame, read_across_frames=False, allow_extra_data=False)
+        except zstandard.ZstdError as error:
+            raise DamagedError(str(error)) from error

@@ -1,0 +1,11 @@
+-- Looks up many keys at once.
+--
+-- :keys   JSON list of text
+-- :since  seconds since the epoch; only what was fetched after it
+--
+-- Rows: key, status, url, fetched_at, body. Writes nothing.
+
+SELECT r.key, r.status, r.url, r.fetched_at, r.body
+FROM json_each(:keys) AS wanted
+CROSS JOIN response AS r ON r.key = wanted.value
+WHERE r.fetched_at > :since

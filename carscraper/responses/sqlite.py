@@ -1,0 +1,207 @@
+"""The response store in one SQLite file, which processes of one machine may share."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from carscraper.exceptions import ConfigurationError, ForeignFile
+from carscraper.responses.contract import StoredResponse
+from carscraper.responses.packing import MAX_BODY, DamagedError, Packer
+from carscraper.responses.rare_log import RareLog
+
+APPLICATION_ID, VERSION = 1130451571, 1
+
+_BUSY_MS = 2000
+"""How long a write waits for another process's; the event loop waits with it."""
+_WAL_BYTES = 16 * 1024 * 1024
+_STRETCH = 200
+"""Rows read or removed between two chances for other work."""
+_HEADER = 100
+_MAGIC = b"SQLite format 3\x00"
+
+
+def _sql(name: str) -> str:
+    return (files(__package__) / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+class SqliteResponseStore:
+    """A `ResponseStore` in the file `path`, made when it is absent.
+
+    Calls run on the event loop's thread, each well below a millisecond beside the decompression; only a
+    write that meets another process's takes longer. An answer outlives the process at once, and a loss of
+    power from the next checkpoint on (`synchronous=NORMAL`): for a cache that is enough.
+    """
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._clock = clock
+        self._packer = Packer()
+        self._log = RareLog(logging.getLogger(__name__))
+        self._connection: sqlite3.Connection | None = None
+        self._get_many, self._put, self._crawl = _sql("get_many"), _sql("put"), _sql("crawl")
+        self._remove_oldest = _sql("remove_oldest")
+
+    async def open(self) -> None:
+        """Open or make the file; errors name its path, and a foreign file is left untouched."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            _refuse_foreign(self._path)
+            self._connection = _connect(self._path)
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigurationError(f"the response store {self._path} cannot be used: {error}") from error
+
+    async def get_many(self, keys: Sequence[str], max_age: float) -> dict[str, StoredResponse]:
+        """One query for all keys."""
+        arguments = {"keys": orjson.dumps(list(keys)).decode(), "since": self._clock() - max_age}
+        found = (self._unpacked(*row) for row in self._rows(self._get_many, arguments))
+        return {stored.key: stored for stored in found if stored is not None}
+
+    async def get(self, key: str, max_age: float) -> StoredResponse | None:
+        """As `get_many` with one key."""
+        return (await self.get_many((key,), max_age)).get(key)
+
+    async def put(self, key: str, status: int, url: str, body: bytes, crawl_id: str | None = None) -> bool:
+        """One transaction, without waiting for the disk."""
+        if len(body) > MAX_BODY:
+            self._log.warning("An answer is too large for the response store", f"{len(body)} bytes")
+            return False
+        row = {
+            "key": key,
+            "crawl_id": crawl_id,
+            "status": status,
+            "url": url,
+            "fetched_at": self._clock(),
+            "body": self._packer.pack(body),
+        }
+        try:
+            self._db.execute(self._put, row)
+        except sqlite3.Error as error:
+            self._log.warning("An answer could not be kept in the response store", f"{self._path}: {error}")
+            return False
+        return True
+
+    async def iterate(self, crawl_id: str) -> AsyncIterator[StoredResponse]:
+        """Reads a stretch at a time, so that neither memory nor the write-ahead log grows."""
+        after = 0
+        while rows := self._rows(self._crawl, {"crawl_id": crawl_id, "after": after, "rows": _STRETCH}):
+            for place, *row in rows:
+                after = place
+                stored = self._unpacked(*row)
+                if stored is not None:
+                    yield stored
+            await asyncio.sleep(0)
+
+    async def size(self) -> int:
+        """Bytes of the file that are in use; what `prune` frees is given back to the disk."""
+        return self._used()
+
+    async def prune(self, max_bytes: int, max_age: float) -> int:
+        """Goes by the order of writing, in small transactions, so that others write in between."""
+        removed = 0
+        try:
+            while gone := self._remove(self._clock() - max_age):
+                removed += gone
+                await asyncio.sleep(0)
+            while self._used() > max_bytes and (gone := self._remove(math.inf)):
+                removed += gone
+                await asyncio.sleep(0)
+            while self._pragma("freelist_count"):
+                self._db.execute(f"PRAGMA incremental_vacuum({_STRETCH})").fetchall()
+                await asyncio.sleep(0)
+        except sqlite3.Error as error:
+            self._log.warning("The response store could not be pruned", f"{self._path}: {error}")
+        return removed
+
+    async def close(self) -> None:
+        """Close the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise RuntimeError("the response store is not open")
+        return self._connection
+
+    def _rows(self, query: str, arguments: dict[str, Any]) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(query, arguments).fetchall()
+        except sqlite3.Error as error:
+            self._log.warning("The response store could not be read", f"{self._path}: {error}")
+            return []
+
+    def _unpacked(self, key: str, status: Any, url: Any, fetched_at: Any, body: Any) -> StoredResponse | None:
+        try:
+            return _checked(key, status, url, fetched_at, body, self._packer)
+        except DamagedError as error:
+            self._log.warning("A stored answer is damaged and will be fetched again", f"{key!r}: {error}")
+            return None
+
+    def _remove(self, before: float) -> int:
+        return self._db.execute(self._remove_oldest, {"rows": _STRETCH, "before": before}).rowcount
+
+    def _used(self) -> int:
+        return self._pragma("page_size") * (self._pragma("page_count") - self._pragma("freelist_count"))
+
+    def _pragma(self, name: str) -> int:
+        return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _checked(key: str, status: Any, url: Any, fetched_at: Any, body: Any, packer: Packer) -> StoredResponse:
+    if not (type(status) is int and type(url) is str and type(fetched_at) is float and type(body) is bytes):
+        raise DamagedError("a column of another type")
+    return StoredResponse(key, status, url, fetched_at, packer.unpack(body))
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Looks without writing. A file without any table or identity is as good as an empty one."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER)
+    except FileNotFoundError:
+        return
+    if not header:
+        return
+    if len(header) < _HEADER or not header.startswith(_MAGIC):
+        raise ForeignFile(f"{path} is not a response store: it is no SQLite file")
+    version, application = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
+    if (application, version) == (0, 0) and not _tables(path):
+        return
+    if application != APPLICATION_ID:
+        raise ForeignFile(f"{path} is not a response store: it belongs to another application")
+    if version != VERSION:
+        raise ForeignFile(
+            f"{path} is a response store of version {version}; this release knows version {VERSION}"
+        )
+
+
+def _tables(path: Path) -> int:
+    """Read-only, so that not even another application's write-ahead log is touched."""
+    with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        return int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_BUSY_MS / 1000, isolation_level=None)
+    try:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in an empty file only
+        connection.executescript(_sql("schema"))
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection

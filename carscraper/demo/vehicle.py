@@ -191,9 +191,9 @@ def code_text(seed: int, number: int) -> str:
 
 
 def version(seed: int, number: int) -> Version:
-    """Version `number` of the market that `seed` makes."""
+    """Version `number` of the market that `seed` makes; the first of `MODELS` have the most versions."""
     dice = Dice(seed, "version", number)
-    model = dice.choice(MODELS)
+    model = MODELS[int(len(MODELS) * dice.fraction() ** 2)]
     return Version(
         code=code_text(seed, number),
         model=model,

@@ -1,0 +1,22 @@
+"""What tests of every part share: the stand-in API, started on demand and stopped afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.standin import StandIn
+
+
+@pytest.fixture
+def stand_in() -> Iterator[Callable[..., StandIn]]:
+    """Starts a stand-in with the arguments of `StandIn`; all of them are stopped when the test ends."""
+    with ExitStack() as running:
+
+        def start(listings: int = 100, **options: Any) -> StandIn:
+            return running.enter_context(StandIn(listings, **options))
+
+        yield start

@@ -131,7 +131,11 @@ class RedisResponseStore:
 
     async def _read(self, keys: Sequence[str]) -> list[StoredResponse]:
         values = await self._call("mget", [self._prefix + key for key in keys]) if keys else None
-        found = (self._unpacked(key, value) for key, value in zip(keys, values or (), strict=False) if value)
+        found = (
+            self._unpacked(key, value)
+            for key, value in zip(keys, values or (), strict=False)
+            if value is not None
+        )
         return [stored for stored in found if stored is not None]
 
     async def _call(self, command: str, *arguments: Any, **options: Any) -> Any:

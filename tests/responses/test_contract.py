@@ -1,0 +1,206 @@
+"""What every backend of the response store has to do."""
+
+import asyncio
+import logging
+import math
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from carscraper.responses.contract import StoredResponse
+from carscraper.responses.packing import MAX_BODY
+
+URL = "https://h/v2/specs/pJyZp5uopZ0%3D/2017"
+KEY = "pJyZp5uopZ0=/2017"
+
+
+def test_what_was_put_comes_back_as_it_was(backend, play):
+    async def scenario(store):
+        assert await store.put(KEY, 200, URL, b'{"data": [[]]}')
+        assert await store.get(KEY, 1.0) == StoredResponse(
+            KEY, 200, URL, backend.clock.now, b'{"data": [[]]}'
+        )
+        assert await store.get("other", 1.0) is None
+
+    play(scenario)
+
+
+def test_it_is_there_for_the_next_process(backend, play):
+    async def write(store):
+        await store.put(KEY, 404, URL, b"")
+
+    async def read(store):
+        return await store.get(KEY, math.inf)
+
+    play(write)
+    assert play(read).status == 404
+
+
+def test_an_answer_is_good_until_its_age_is_reached(backend, play):
+    async def scenario(store):
+        await store.put(KEY, 200, URL, b"x")
+        backend.clock.now += 99.9
+        assert await store.get(KEY, 100.0)
+        backend.clock.now += 0.2
+        assert await store.get(KEY, 100.0) is None
+        assert await store.get(KEY, math.inf)
+        assert await store.get(KEY, 0.0) is None
+
+    play(scenario)
+
+
+def test_a_later_answer_takes_the_place_of_the_earlier_one(backend, play):
+    async def scenario(store):
+        await store.put(KEY, 404, URL, b"old")
+        backend.clock.now += 10
+        await store.put(KEY, 200, URL + "?x", b"new")
+        assert await store.get(KEY, 5.0) == StoredResponse(KEY, 200, URL + "?x", backend.clock.now, b"new")
+
+    play(scenario)
+
+
+def test_many_keys_are_looked_up_at_once_and_the_missing_left_out(play):
+    async def scenario(store):
+        for number in range(0, 300, 2):
+            await store.put(f"k{number}", 200, URL, str(number).encode())
+        found = await store.get_many([f"k{number}" for number in range(300)], 10.0)
+        assert {key: stored.body for key, stored in found.items()} == {
+            f"k{number}": str(number).encode() for number in range(0, 300, 2)
+        }
+        assert await store.get_many([], 10.0) == {}
+        assert list(await store.get_many(["k0", "k0"], 10.0)) == ["k0"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value: b"",
+        lambda value: b"garbage",
+        lambda value: value[:-1],
+        lambda value: value[: len(value) // 2],
+        lambda value: value[:-3] + bytes([value[-3] ^ 1]) + value[-2:],
+        lambda value: value + b"more",
+    ],
+)
+def test_a_damaged_answer_is_a_miss_logged_once_and_its_neighbours_are_found(backend, play, caplog, change):
+    async def scenario(store):
+        await store.put("bad", 200, URL, b"body" * 100)
+        await store.put("good", 200, URL, b"body" * 100)
+        backend.spoil("bad", change)
+        for _ in range(3):
+            assert list(await store.get_many(["bad", "good"], 10.0)) == ["good"]
+        assert await store.put("bad", 200, URL, b"again")
+        assert (await store.get("bad", 10.0)).body == b"again"
+
+    with caplog.at_level(logging.WARNING):
+        play(scenario)
+    warned = [record for record in caplog.records if "damaged" in record.message]
+    assert len(warned) == 1
+    assert "'bad'" in warned[0].message
+
+
+def test_a_forged_length_takes_up_no_memory(backend, play):
+    forged = b"\x28\xb5\x2f\xfd\xe0" + (2**62).to_bytes(8, "little") + b"\x01\x00\x00"
+
+    async def scenario(store):
+        await store.put(KEY, 200, URL, b"body")
+        frame = b"\x28\xb5\x2f\xfd"
+        backend.spoil(KEY, lambda value: value[: value.index(frame)] + forged)
+        assert await store.get(KEY, 10.0) is None
+
+    play(scenario)
+
+
+def test_a_body_beyond_the_limit_is_not_kept(play):
+    async def scenario(store):
+        assert not await store.put(KEY, 200, URL, bytes(MAX_BODY + 1))
+        assert await store.get(KEY, 10.0) is None
+
+    play(scenario)
+
+
+def test_bodies_are_stored_compressed(play):
+    async def scenario(store):
+        before = await store.size()
+        for number in range(20):
+            await store.put(f"k{number}", 200, URL, b'{"label": "Power", "value": "110 kW"}' * 1000)
+        assert await store.size() - before < 20 * 4096
+
+    play(scenario)
+
+
+def test_what_one_crawl_put_is_read_again_in_that_order(backend, play):
+    async def scenario(store):
+        for number in range(450):
+            backend.clock.now += 1
+            await store.put(f"page/{number}", 200, URL, str(number).encode(), crawl_id="one")
+            await store.put(f"else/{number}", 200, URL, b"")
+        await store.put("page/0/two", 200, URL, b"", crawl_id="two")
+        assert [int(stored.body) async for stored in store.iterate("one")] == list(range(450))
+        assert [stored.key async for stored in store.iterate("two")] == ["page/0/two"]
+        assert [stored async for stored in store.iterate("none")] == []
+
+    play(scenario)
+
+
+def test_a_crawl_that_goes_on_may_be_read(backend, play):
+    async def scenario(store):
+        await store.put("0", 200, URL, b"", crawl_id="one")
+        seen = []
+        async for stored in store.iterate("one"):
+            seen.append(stored.key)
+            if len(seen) < 500:
+                backend.clock.now += 1
+                await store.put(str(len(seen)), 200, URL, b"", crawl_id="one")
+        assert seen == [str(number) for number in range(len(seen))]
+
+    play(scenario)
+
+
+def test_pruning_removes_what_is_too_old(backend, play):
+    async def scenario(store):
+        for number in range(500):
+            await store.put(f"old{number}", 200, URL, b"x")
+        backend.clock.now += 100
+        await store.put("new", 200, URL, b"x")
+        assert await store.prune(10**9, math.inf) == 0
+        removed = await store.prune(10**9, 50.0)
+        found = await store.get_many(["new", *(f"old{number}" for number in range(500))], math.inf)
+        return removed, list(found)
+
+    if type(backend).__name__ == "RedisBackend":
+        pytest.skip("goes by the server's clock: see test_redis.py")
+    assert play(scenario) == (500, ["new"])
+
+
+def test_pruning_makes_the_store_fit(backend, play):
+    async def scenario(store):
+        for number in range(600):
+            await store.put(f"k{number}", 200, URL, noise(number))
+            if number % 300 == 299:
+                await asyncio.sleep(0.01)  # the server's clock counts milliseconds
+        full = await store.size()
+        removed = await store.prune(full // 2, math.inf)
+        assert await store.size() <= full // 2
+        found = await store.get_many([f"k{number}" for number in range(600)], math.inf)
+        assert len(found) == 600 - removed
+        assert len([key for key in found if int(key[1:]) < 300]) < 10, "the oldest go first"
+
+    play(scenario)
+
+
+def noise(number):
+    return bytes((number * step * step) % 251 for step in range(1, 1500))
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(key=st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1), body=st.binary())
+def test_any_key_and_any_body(play, key, body):
+    async def scenario(store):
+        assert await store.put(key, 200, URL, body)
+        assert (await store.get(key, 10.0)).body == body
+
+    play(scenario)

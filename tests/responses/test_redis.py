@@ -1,0 +1,107 @@
+import asyncio
+import logging
+import time
+
+import pytest
+import redis.asyncio
+
+from carscraper.responses.redis import RedisResponseStore
+
+URL = "https://h/x"
+
+
+def scenario_on(socket, scenario, *, ttl=100.0, patience=2.0, clock=time.time):
+    async def whole():
+        async with redis.asyncio.Redis(unix_socket_path=str(socket)) as client:
+            await scenario(
+                RedisResponseStore(client, "{cars}", ttl=ttl, patience=patience, clock=clock), client
+            )
+
+    asyncio.run(asyncio.wait_for(whole(), 60))
+
+
+def test_every_key_expires_and_shares_one_hash_tag(redis_server):
+    async def scenario(store, client):
+        await store.put("a/b=/2017", 200, URL, b"x")
+        await store.put("page/0", 200, URL, b"x", crawl_id="one")
+        names = sorted(await client.keys("*"))
+        assert names == [b"{cars}:response:a/b=/2017", b"{cars}:response:page/0", b"{cars}:responses-of:one"]
+        for name in names:
+            assert 99_000 < await client.pttl(name) <= 100_000
+
+    scenario_on(redis_server().socket, scenario)
+
+
+def test_an_answer_is_gone_when_its_time_is_over(redis_server):
+    async def scenario(store, client):
+        await store.put("k", 200, URL, b"x", crawl_id="one")
+        while await client.exists("{cars}:response:k"):
+            await asyncio.sleep(0.01)
+        assert await store.get("k", 1000.0) is None
+        assert [stored async for stored in store.iterate("one")] == []
+
+    scenario_on(redis_server().socket, scenario, ttl=0.05)
+
+
+def test_pruning_by_age_goes_by_the_servers_clock(redis_server):
+    async def scenario(store, client):
+        await store.put("old", 200, URL, b"x")
+        await client.pexpire("{cars}:response:old", 40_000)  # as if it had been put a minute ago
+        await store.put("new", 200, URL, b"x")
+        await client.set("someone-elses", "x")
+        assert await store.prune(10**9, 50.0) == 1
+        assert list(await store.get_many(["old", "new"], 1000.0)) == ["new"]
+        assert await client.exists("someone-elses")
+
+    scenario_on(redis_server().socket, scenario)
+
+
+def test_a_server_that_is_gone_makes_misses_and_lost_answers_and_two_lines_in_the_log(redis_server, caplog):
+    server = redis_server()
+
+    async def scenario(store, client):
+        await store.put("k", 200, URL, b"x", crawl_id="one")
+        server.kill()
+        for _ in range(3):
+            assert await store.get("k", 1000.0) is None
+            assert not await store.put("k", 200, URL, b"x")
+        assert [stored async for stored in store.iterate("one")] == []
+        assert await store.size() == 0
+        assert await store.prune(0, 0.0) == 0
+        server.start()
+        assert await store.put("k", 200, URL, b"x")
+        assert await store.get("k", 1000.0)
+
+    with caplog.at_level(logging.WARNING):
+        scenario_on(server.socket, scenario, patience=0.3)
+    assert len({record.message.split(" (")[0] for record in caplog.records}) == len(caplog.records) == 2
+
+
+def test_a_frozen_server_is_not_waited_for(redis_server):
+    async def scenario(store, client):
+        await client.client_pause(3000)
+        started = time.monotonic()
+        assert await store.get("k", 1000.0) is None
+        assert not await store.put("k", 200, URL, b"x")
+        assert time.monotonic() - started < 2.0
+
+    scenario_on(redis_server().socket, scenario, patience=0.2)
+
+
+def test_a_full_server_loses_the_answer_only(redis_server):
+    async def scenario(store, client):
+        assert await store.put("before", 200, URL, b"x")
+        await client.config_set("maxmemory", 1)
+        assert not await store.put("k", 200, URL, b"x", crawl_id="one")
+        assert await store.get("before", 1000.0)
+
+    scenario_on(redis_server().socket, scenario)
+
+
+@pytest.mark.parametrize("value", [b"x", b"\x02" + bytes(40), b"\x01" + b"\xff" * 40])
+def test_a_value_of_another_format_is_a_miss(redis_server, value):
+    async def scenario(store, client):
+        await client.set("{cars}:response:k", value)
+        assert await store.get("k", 1000.0) is None
+
+    scenario_on(redis_server().socket, scenario)

@@ -1,0 +1,151 @@
+import asyncio
+import multiprocessing
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from carscraper.exceptions import ConfigurationError, ForeignFile
+from carscraper.responses.sqlite import APPLICATION_ID, SqliteResponseStore
+
+
+def opened(path):
+    async def scenario():
+        store = SqliteResponseStore(path)
+        await store.open()
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def make(path, *statements):
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+def test_the_file_and_its_directory_are_made(tmp_path):
+    opened(tmp_path / "a" / "b" / "responses.sqlite")
+    opened(tmp_path / "a" / "b" / "responses.sqlite")
+    with closing(sqlite3.connect(tmp_path / "a" / "b" / "responses.sqlite")) as connection:
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+@pytest.mark.parametrize("content", [b"", None])
+def test_an_empty_file_is_as_good_as_none(tmp_path, content):
+    path = tmp_path / "responses.sqlite"
+    if content is None:
+        make(path, "PRAGMA journal_mode = WAL")  # as left by a process that died while making it
+    else:
+        path.write_bytes(content)
+    opened(path)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["CREATE TABLE theirs (x)"],
+        ["PRAGMA journal_mode = WAL", "CREATE TABLE theirs (x)"],
+        ["PRAGMA application_id = 7"],
+        [f"PRAGMA application_id = {APPLICATION_ID}", "PRAGMA user_version = 2", "CREATE TABLE response (x)"],
+    ],
+)
+def test_a_file_of_another_kind_or_version_is_refused_and_left_untouched(tmp_path, statements):
+    path = tmp_path / "responses.sqlite"
+    make(path, *statements)
+    before = path.read_bytes()
+    with pytest.raises(ForeignFile, match=str(path)):
+        opened(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"{}", b"x" * 5000, b"SQLite format 3\0"])
+def test_a_file_that_is_no_database_is_refused_and_left_untouched(tmp_path, content):
+    path = tmp_path / "responses.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(ForeignFile):
+        opened(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "path", ["/proc/responses.sqlite", "/proc/none/responses.sqlite", "/dev/null/x", "/"]
+)
+def test_a_place_that_cannot_be_used_is_named(path):
+    with pytest.raises(ConfigurationError, match=path) as refusal:
+        opened(Path(path))
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_damaged_file_is_refused_at_start_by_name(tmp_path):
+    path = tmp_path / "responses.sqlite"
+    opened(path)
+    path.write_bytes(path.read_bytes()[:100] + b"\xff" * 8000)
+    with pytest.raises(ConfigurationError, match=str(path)):
+        opened(path)
+
+
+def test_a_full_disk_loses_the_answer_only(tmp_path, caplog):
+    async def scenario():
+        store = SqliteResponseStore(tmp_path / "responses.sqlite")
+        await store.open()
+        store._db.execute("PRAGMA max_page_count = 10")
+        kept = [await store.put(str(number), 200, "u", bytes(range(256)) * 20) for number in range(100)]
+        found = await store.get_many([str(number) for number in range(100)], 10.0)
+        assert len(found) == sum(kept) < 100
+        await store.close()
+
+    asyncio.run(scenario())
+    assert ["disk is full" in record.message for record in caplog.records] == [True]
+
+
+def write_some(path, name, start):
+    async def scenario():
+        start.wait(20)
+        store = SqliteResponseStore(path)
+        await store.open()
+        for number in range(200):
+            assert await store.put(f"{name}/{number}", 200, "u", b"x" * 1000, crawl_id="one")
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_processes_make_and_share_one_file(tmp_path):
+    path = tmp_path / "responses.sqlite"
+    spawn = multiprocessing.get_context("spawn")
+    start = spawn.Event()
+    workers = [spawn.Process(target=write_some, args=(path, name, start)) for name in "abcd"]
+    for worker in workers:
+        worker.start()
+    start.set()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0] * 4
+
+    async def count():
+        store = SqliteResponseStore(path)
+        await store.open()
+        keys = {stored.key async for stored in store.iterate("one")}
+        await store.close()
+        return len(keys)
+
+    assert asyncio.run(count()) == 800
+
+
+def test_pruning_gives_space_back_to_the_disk(tmp_path):
+    path = tmp_path / "responses.sqlite"
+
+    async def scenario():
+        store = SqliteResponseStore(path)
+        await store.open()
+        for number in range(2000):
+            await store.put(str(number), 200, "u", str([n * number for n in range(300)]).encode())
+        await store.prune(100_000, 1e9)
+        await store.close()
+
+    asyncio.run(scenario())
+    assert path.stat().st_size <= 100_000

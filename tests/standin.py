@@ -9,8 +9,8 @@ or, by the fixture `stand_in` of `conftest.py`, which stops whatever it started:
     def test_...(stand_in):
         site = stand_in(listings=300, rules=[{"match": "/specs/", "fault": "status", "times": 3}])
 
-It listens on a free port of 127.0.0.1. What rules and changes look like is told in `carscraper/demo/faults.py`
-and in `churn.py` beside it.
+It listens on a free port of 127.0.0.1. Rules and changes are described in `carscraper/demo/faults.py` and
+`carscraper/demo/churn.py`.
 """
 
 from __future__ import annotations

@@ -160,22 +160,6 @@ def test_a_crawl_that_goes_on_may_be_read(backend, play):
     play(scenario)
 
 
-def test_pruning_removes_what_is_too_old(backend, play):
-    async def scenario(store):
-        for number in range(500):
-            await store.put(f"old{number}", 200, URL, b"x")
-        backend.clock.now += 100
-        await store.put("new", 200, URL, b"x")
-        assert await store.prune(10**9, math.inf) == 0
-        removed = await store.prune(10**9, 50.0)
-        found = await store.get_many(["new", *(f"old{number}" for number in range(500))], math.inf)
-        return removed, list(found)
-
-    if type(backend).__name__ == "RedisBackend":
-        pytest.skip("goes by the server's clock: see test_redis.py")
-    assert play(scenario) == (500, ["new"])
-
-
 def test_pruning_makes_the_store_fit(backend, play):
     async def scenario(store):
         for number in range(600):

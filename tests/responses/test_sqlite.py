@@ -1,4 +1,5 @@
 import asyncio
+import math
 import multiprocessing
 import sqlite3
 from contextlib import closing
@@ -8,6 +9,7 @@ import pytest
 
 from carscraper.exceptions import ConfigurationError, ForeignFile
 from carscraper.responses.sqlite import APPLICATION_ID, SqliteResponseStore
+from tests.responses.conftest import Clock
 
 
 def opened(path):
@@ -134,6 +136,25 @@ def test_processes_make_and_share_one_file(tmp_path):
         return len(keys)
 
     assert asyncio.run(count()) == 800
+
+
+def test_pruning_removes_what_is_too_old(tmp_path):
+    clock = Clock()
+
+    async def scenario():
+        store = SqliteResponseStore(tmp_path / "responses.sqlite", clock=clock)
+        await store.open()
+        for number in range(500):
+            await store.put(f"old{number}", 200, "u", b"x")
+        clock.now += 100
+        await store.put("new", 200, "u", b"x")
+        assert await store.prune(10**9, math.inf) == 0
+        assert await store.prune(10**9, 50.0) == 500
+        keys = ["new", *(f"old{number}" for number in range(500))]
+        assert list(await store.get_many(keys, math.inf)) == ["new"]
+        await store.close()
+
+    asyncio.run(scenario())
 
 
 def test_pruning_gives_space_back_to_the_disk(tmp_path):

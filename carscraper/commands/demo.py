@@ -7,6 +7,7 @@ import sys
 from typing import Any, ClassVar
 
 from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
 
 from carscraper.demo.launch import add_options, run
 from carscraper.exceptions import ConfigurationError
@@ -32,8 +33,10 @@ class Command(ScrapyCommand):
         super().add_options(parser)
         add_options(parser)
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:  # noqa: ARG002
-        """Serve; the exit status is 1 when an option is refused."""
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Serve; the exit status is 1 when an option is refused, 2 for words beside them."""
+        if args:
+            raise UsageError(f"nothing but options is understood: {' '.join(args)}", print_help=False)
         try:
             run(opts)
         except ConfigurationError as error:

@@ -1,0 +1,85 @@
+"""This project's own settings, read and checked once, at start.
+
+`settings.py` says what each one is for; here stands what is accepted. A value that is not is refused by name with a
+`ConfigurationError`, before anything is asked of the site.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from carscraper.api.endpoints import check_base_url
+from carscraper.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+_Number = TypeVar("_Number", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The checked settings; durations in seconds, sizes in records unless their name says otherwise."""
+
+    api_url: str
+    output_dir: Path
+    page_size: int
+    spec_ttl: float
+    batch_size: int
+    batch_seconds: float
+    max_sweeps: int
+    lease_seconds: float
+    max_attempts: int
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Config:
+        """Read all of them; raises `ConfigurationError` for the first that is not acceptable."""
+
+        def whole(name: str, low: int, high: int) -> int:
+            return _number(settings.get(name), name, int, low, high)
+
+        def seconds(name: str, low: float, high: float = math.inf) -> float:
+            return _number(settings.get(name), name, float, low, high)
+
+        output_dir = str(settings.get("CARS_OUTPUT_DIR") or "").strip()
+        if not output_dir or "\0" in output_dir:
+            raise ConfigurationError(f"CARS_OUTPUT_DIR: a directory is needed, not {output_dir!r}")
+        return cls(
+            api_url=check_base_url(str(settings.get("CARS_API_URL") or "")),
+            output_dir=Path(output_dir).absolute(),
+            page_size=whole("CARS_PAGE_SIZE", 1, 1000),
+            spec_ttl=seconds("CARS_SPEC_TTL", 0),
+            batch_size=whole("CARS_BATCH_SIZE", 1, 100_000),
+            batch_seconds=seconds("CARS_BATCH_SECONDS", 0.01, 1.0),
+            max_sweeps=whole("CARS_MAX_SWEEPS", 1, 100),
+            lease_seconds=seconds("CARS_LEASE_SECONDS", 0.5, 86_400),
+            max_attempts=whole("CARS_MAX_ATTEMPTS", 1, 1000),
+        )
+
+    def make_output_dir(self) -> None:
+        """Create the output directory; raises `ConfigurationError` when it cannot be written."""
+        probe = self.output_dir / ".writable"
+        try:
+            self.output_dir.mkdir(parents=True, exist_ok=True)
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise ConfigurationError(
+                f"CARS_OUTPUT_DIR: {self.output_dir} cannot be written: {error.strerror or error}"
+            ) from error
+
+
+def _number(value: object, name: str, kind: Callable[[str], _Number], low: _Number, high: _Number) -> _Number:
+    """The setting as a number within bounds, both included."""
+    try:
+        number = kind(str(value))
+    except ValueError:
+        raise ConfigurationError(f"{name}: a number is needed, not {value!r}") from None
+    if not low <= number <= high:
+        bounds = f"at least {low}" if high == math.inf else f"from {low} to {high}"
+        raise ConfigurationError(f"{name}: must be {bounds}, not {value!r}")
+    return number

@@ -1,0 +1,39 @@
+"""The connection to Redis, made by scrapy-redis from its own settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from redis.asyncio import Redis
+from scrapy_redis import connection
+
+from carscraper.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings, Settings
+
+_TIMEOUT = 5.0
+"""Seconds until a Redis that does not answer counts as unavailable, unless `REDIS_PARAMS` says otherwise."""
+
+
+def redis_client(settings: BaseSettings) -> Redis | None:
+    """A client as `REDIS_URL` and `REDIS_PARAMS` say; None when `REDIS_URL` is not set.
+
+    Raises `ConfigurationError` for a URL that is none; the message does not repeat it, since it may hold a password.
+    """
+    if not settings.get("REDIS_URL"):
+        return None
+    params = {
+        "socket_timeout": _TIMEOUT,
+        "socket_connect_timeout": _TIMEOUT,
+        **settings.getdict("REDIS_PARAMS"),
+        "redis_cls": Redis,
+        "decode_responses": False,
+    }
+    asked: Settings = settings.copy()  # type: ignore[assignment]
+    asked.setdict({"REDIS_PARAMS": params, "REDIS_DECODE_RESPONSES": None}, priority="cmdline")
+    try:
+        client: Redis = connection.from_settings(asked)
+    except ValueError as error:
+        raise ConfigurationError("REDIS_URL: not a URL such as redis://127.0.0.1:6379/0") from error
+    return client

@@ -1,0 +1,67 @@
+"""Which frontier a crawl uses: Redis when `REDIS_URL` is set, a file when `JOBDIR` is, else memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carscraper.connection import redis_client
+from carscraper.exceptions import ConfigurationError
+from carscraper.frontier.contract import Frontier, SlotLimit
+from carscraper.frontier.sqlite import SqliteFrontier
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+    from carscraper.config import Config
+
+
+def is_shared(settings: BaseSettings) -> bool:
+    """True when other processes may work on the same frontier at the same time."""
+    return bool(settings.get("REDIS_URL"))
+
+
+def is_resumable(settings: BaseSettings) -> bool:
+    """True when the frontier outlives the process."""
+    return is_shared(settings) or bool(settings.get("JOBDIR"))
+
+
+def build_frontier(settings: BaseSettings, config: Config, worker: str, *, spider: str) -> Frontier:
+    """The frontier of the spider of that name, not begun yet.
+
+    On Redis, keys start with `SCHEDULER_QUEUE_KEY` (with `%(spider)s` filled in), by default with the spider's name.
+    Raises `ConfigurationError` when a setting is refused.
+    """
+    cap = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+    limits = {
+        slot: SlotLimit(cap=int(own["concurrency"]))
+        for slot, own in settings.getdict("DOWNLOAD_SLOTS").items()
+        if "concurrency" in own
+    }
+    client = redis_client(settings)
+    if client is not None:
+        from carscraper.frontier.redis import RedisFrontier
+        return RedisFrontier(
+            client,
+            prefix=(settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s") % {"spider": spider},
+            worker=worker,
+            lease_seconds=config.lease_seconds,
+            max_attempts=config.max_attempts,
+            limits=limits,
+            default_limit=SlotLimit(cap),
+        )
+    path = None
+    if jobdir := settings.get("JOBDIR"):
+        path = Path(jobdir).absolute() / "frontier.sqlite"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"JOBDIR: {path.parent} cannot be made: {error.strerror or error}") from error
+    return SqliteFrontier(
+        path,
+        worker=worker,
+        lease_seconds=config.lease_seconds,
+        max_attempts=config.max_attempts,
+        limits=limits,
+        default_limit=SlotLimit(cap),
+    )

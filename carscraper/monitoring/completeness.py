@@ -1,0 +1,261 @@
+"""The end of a crawl: another sweep if listings may have slipped past, else `cars.json`, `run.json` and the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
+
+import orjson
+from scrapy import signals
+from scrapy.exceptions import DontCloseSpider
+
+from carscraper.archive import Archive, Kept
+from carscraper.config import Config
+from carscraper.exceptions import CodecError, FrontierError
+from carscraper.frontier import codec
+from carscraper.items import PageRead, SetAside
+from carscraper.monitoring.verdict import GivenUp, Reading, Verdict, needs_another_sweep, reach_verdict
+from carscraper.pipelines.json_batches import JsonBatchesPipeline
+from carscraper.scheduler import FrontierScheduler
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+    from carscraper.frontier.contract import DeadLetter
+    from carscraper.spiders.cars import CarsSpider
+
+logger = logging.getLogger(__name__)
+
+_LISTED = 1000
+"""How many missing ids, listings set aside and requests given up `run.json` names at most, of each."""
+_POLL = 0.3
+"""Seconds between two looks for the verdict of the worker that closes the books."""
+
+
+class Completeness:
+    """Holds the crawl open until its books are closed, and says whether anything is missing.
+
+    When the frontier is empty for all workers, one of them claims the end: it reads the ledger, and either sends the spider over all
+    pages again or writes `cars.json` and `run.json` and publishes the verdict; the others wait for that. The crawl is then
+    forgotten by the frontier, so that the next run starts afresh; one with dead letters is not, so that `scrapy queue retry-dead` and
+    another run can complete it.
+
+    A crawl that is stopped before leaves `cars.json` alone when it can be resumed; one that cannot has ended, with what it has.
+
+    Stats: `verdict/complete` (the exit status hangs on it), `verdict/kept`, `verdict/expected`, `verdict/missing`.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._config = Config.from_settings(crawler.settings)
+        self._closing_books: asyncio.Task[None] | None = None
+        self._closed_books = False
+        self._started = time.time()
+        crawler.signals.connect(self._on_idle, signals.spider_idle)
+        crawler.signals.connect(self._on_closed, signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Never refuses."""
+        return cls(crawler)
+
+    # While the crawl runs
+
+    def _on_idle(self) -> None:
+        if self._closed_books:
+            return
+        if self._closing_books is None or self._closing_books.done():
+            self._closing_books = asyncio.create_task(self._close_books())
+        raise DontCloseSpider
+
+    async def _close_books(self) -> None:
+        """Have the books closed, by this worker or another, or have the crawl go on."""
+        scheduler = self._scheduler()
+        try:
+            if scheduler is None:
+                await self._close_books_alone()
+            elif (published := await scheduler.frontier.verdict()) is not None:
+                self._adopt(_verdict_from(published))
+            elif await scheduler.frontier.claim_end():
+                await self._close_books_for_all(scheduler)
+            else:
+                await asyncio.sleep(_POLL)
+        except FrontierError as error:
+            logger.warning("Cannot close the books yet: %s", error)
+            await asyncio.sleep(_POLL)
+        if (slot := getattr(self._crawler.engine, "_slot", None)) is not None:
+            slot.nextcall.schedule()
+
+    async def _close_books_alone(self) -> None:
+        reading = await asyncio.to_thread(self._read_ledger)
+        if not self._sweep_again(reading):
+            await self._finish(reading, [], unfinished=0)
+
+    async def _close_books_for_all(self, scheduler: FrontierScheduler) -> None:
+        reading = await asyncio.to_thread(self._read_ledger)
+        if self._sweep_again(reading):
+            return
+        verdict = await self._finish(reading, await scheduler.frontier.dead_letters(), unfinished=0)
+        await scheduler.frontier.publish_verdict(orjson.dumps(asdict(verdict)))
+        if not verdict.given_up:
+            await scheduler.frontier.forget()
+
+    def _sweep_again(self, reading: Reading) -> bool:
+        """Send the spider over all pages again when listings may have slipped past. Never with a `limit`."""
+        spider = self._spider
+        if spider.limit or not needs_another_sweep(reading, self._config.max_sweeps):
+            return False
+        sweep = reading.sweeps + 1
+        logger.info("The catalogue moved while it was read; reading its pages again (sweep %d)", sweep)
+        self._crawler.stats.set_value("catalogue/sweeps", sweep)
+        self._crawler.engine.crawl(spider.page_request(0, self._config.page_size, sweep=sweep, end=None))
+        return True
+
+    async def _finish(self, reading: Reading, dead: list[DeadLetter], unfinished: int) -> Verdict:
+        """Reach the verdict, write `cars.json` and `run.json`, and end the crawl's archive."""
+        kept = await asyncio.to_thread(self._archive.kept)
+        verdict = self._judge(reading, kept, dead, unfinished)
+        await asyncio.to_thread(self._archive.publish, kept)
+        await asyncio.to_thread(self._archive.report, self._run(verdict, "complete" if verdict.complete else "incomplete"))
+        scheduler = self._scheduler()
+        if not (verdict.given_up and scheduler and scheduler.identity.resumable):
+            await asyncio.to_thread(self._archive.end)
+        self._adopt(verdict)
+        return verdict
+
+    def _adopt(self, verdict: Verdict) -> None:
+        """Make the verdict known, once, to logs and stats."""
+        self._closed_books = True
+        stats = self._crawler.stats
+        stats.set_value("verdict/complete", verdict.complete)
+        stats.set_value("verdict/kept", verdict.kept)
+        stats.set_value("verdict/expected", verdict.expected)
+        stats.set_value("verdict/missing", len(verdict.missing))
+        stats.set_value("verdict/lines", list(summary(verdict)))
+        if verdict.complete:
+            logger.info("The catalogue is complete: %d of %d listings", verdict.kept, verdict.expected)
+        else:
+            logger.error("The catalogue is NOT complete: %s", "; ".join(verdict.reasons))
+
+    # When it has been stopped before its end
+
+    async def _on_closed(self, reason: str) -> None:
+        if self._closing_books is not None and not self._closed_books:
+            self._closing_books.cancel()
+        if self._closed_books or self._crawler.get_item_pipeline(JsonBatchesPipeline) is None:
+            return
+        if not hasattr(self._crawler.get_item_pipeline(JsonBatchesPipeline), "archive"):
+            return
+        scheduler = self._scheduler()
+        status = scheduler.last_status if scheduler else None
+        if status and any(worker.leased for worker in status.workers):
+            logger.warning("This worker has stopped; others go on with the crawl")
+            self._crawler.stats.set_value("verdict/complete", False)
+            return
+        reading = await asyncio.to_thread(self._read_ledger)
+        unfinished = status.total.queued + status.total.delayed + status.total.leased if status else 1
+        dead = scheduler.last_dead if scheduler else []
+        if scheduler is None or not scheduler.identity.resumable:
+            await self._finish(reading, dead, unfinished=max(unfinished, 1))
+            return
+        kept = await asyncio.to_thread(self._archive.kept)
+        verdict = self._judge(reading, kept, dead, max(unfinished, 1))
+        await asyncio.to_thread(self._archive.report, self._run(verdict, f"stopped: {reason}"))
+        self._adopt(verdict)
+
+    # What it all rests on
+
+    def _judge(self, reading: Reading, kept: Kept, dead: list[DeadLetter], unfinished: int) -> Verdict:
+        return reach_verdict(
+            reading,
+            kept.newest.keys(),
+            kept.without_specs,
+            [self._given_up(letter) for letter in dead],
+            limit=self._spider.limit,
+            unfinished=unfinished,
+            unwritable=self._crawler.stats.get_value("frontier/unwritable", 0),
+        )
+
+    def _given_up(self, letter: DeadLetter) -> GivenUp:
+        try:
+            request = codec.decode(letter.payload, self._spider)
+        except CodecError as error:
+            return GivenUp("", f"{letter.reason} ({error})")
+        waiting = request.cb_kwargs.get("listings", ())
+        return GivenUp(request.url, letter.reason, tuple(str(row[0]) for row in waiting))
+
+    def _read_ledger(self) -> Reading:
+        pages, aside = [], []
+        for entry in self._archive.ledger():
+            if entry["kind"] == "PageRead":
+                pages.append(PageRead(**entry["item"]))
+            else:
+                aside.append(SetAside(**entry["item"]))
+        return Reading(pages, aside)
+
+    def _run(self, verdict: Verdict, status: str) -> bytes:
+        """What `run.json` holds."""
+        found = asdict(verdict)
+        for name in ("missing", "set_aside", "given_up"):
+            found[f"{name}_count"] = len(found[name])
+            found[name] = found[name][:_LISTED]
+        stats = self._crawler.stats
+        run = {
+            "crawl_id": self._archive.crawl_id,
+            "status": status,
+            "started_at": _utc(self._started),
+            "ended_at": _utc(time.time()),
+            "arguments": self._spider.arguments,
+            "requests": stats.get_value("downloader/request_count", 0),
+            **found,
+        }
+        return orjson.dumps(run, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+    @property
+    def _archive(self) -> Archive:
+        pipeline = self._crawler.get_item_pipeline(JsonBatchesPipeline)
+        if pipeline is None:
+            raise RuntimeError("JsonBatchesPipeline is not among the ITEM_PIPELINES")
+        return pipeline.archive
+
+    @property
+    def _spider(self) -> CarsSpider:
+        return cast("CarsSpider", self._crawler.spider)
+
+    def _scheduler(self) -> FrontierScheduler | None:
+        scheduler = self._crawler.engine.scheduler
+        return scheduler if isinstance(scheduler, FrontierScheduler) else None
+
+
+def _verdict_from(published: bytes) -> Verdict:
+    """The verdict that another worker reached."""
+    found = orjson.loads(published)
+    found["set_aside"] = [SetAside(**item) for item in found["set_aside"]]
+    found["given_up"] = [GivenUp(**item) for item in found["given_up"]]
+    return Verdict(**found)
+
+
+def summary(verdict: Verdict) -> list[str]:
+    """The verdict in a few lines, for people."""
+    lines = [
+        f"{'complete' if verdict.complete else 'NOT COMPLETE'}: kept {verdict.kept:,} of {verdict.expected:,} listings",
+        f"without specs (the API has none): {verdict.without_specs:,}",
+    ]
+    lines += [f"why: {reason}" for reason in verdict.reasons]
+    for item in verdict.set_aside[:5]:
+        lines.append(f"set aside: listing {item.id or '?'}: {item.path}: {item.problem}")
+    for request in verdict.given_up[:5]:
+        lines.append(f"given up: {request.url}: {request.reason}")
+    if verdict.missing:
+        lines.append(f"missing: {', '.join(verdict.missing[:10])}{' …' if len(verdict.missing) > 10 else ''}")
+    if len(verdict.set_aside) > 5 or len(verdict.given_up) > 5:
+        lines.append("more in run.json")
+    return lines
+
+
+def _utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

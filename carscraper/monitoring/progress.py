@@ -1,0 +1,75 @@
+"""How far the crawl is: a bar with rate and time left on a terminal, plain log lines elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.utils.asyncio import create_looping_call
+from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.statscollectors import StatsCollector
+    from typing_extensions import Self
+
+logger = logging.getLogger(__name__)
+
+_BAR_SECONDS, _LINE_SECONDS = 0.5, 10.0
+
+
+class Progress:
+    """Reads the stats twice a second on a terminal, every ten seconds elsewhere; never asks anything else."""
+
+    def __init__(self, stats: StatsCollector) -> None:
+        self._stats = stats
+        self._bar: tqdm[Any] | None = None
+        self._stack = ExitStack()
+        self._last = (time.monotonic(), 0)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Never refuses; stays silent when `LOG_ENABLED` is off and there is no terminal."""
+        extension = cls(crawler.stats)
+        crawler.signals.connect(extension._opened, signals.spider_opened)
+        crawler.signals.connect(extension._closed, signals.spider_closed)
+        return extension
+
+    def _opened(self) -> None:
+        on_terminal = sys.stderr.isatty()
+        if on_terminal:
+            self._stack.enter_context(logging_redirect_tqdm())
+            self._bar = self._stack.enter_context(tqdm(unit=" cars", dynamic_ncols=True, smoothing=0.1, desc="cars"))
+        self._loop = create_looping_call(self._show_bar if on_terminal else self._show_line)
+        self._loop.start(_BAR_SECONDS if on_terminal else _LINE_SECONDS, now=False)
+
+    def _closed(self) -> None:
+        if self._loop.running:
+            self._loop.stop()
+        if self._bar is not None:
+            self._show_bar()
+        self._stack.close()
+
+    def _show_bar(self) -> None:
+        if self._bar is None:
+            return
+        kept, total = self._read()
+        self._bar.total = max(total, kept) or None
+        self._bar.n = kept
+        self._bar.refresh()
+
+    def _show_line(self) -> None:
+        now, (kept, total) = time.monotonic(), self._read()
+        then, before = self._last
+        self._last = now, kept
+        rate = (kept - before) / max(now - then, 1e-9)
+        left = f", {(total - kept) / rate:.0f} s left" if rate and total > kept else ""
+        logger.info("%d of %d cars, %.0f a second%s", kept, total, rate, left)
+
+    def _read(self) -> tuple[int, int]:
+        return self._stats.get_value("item_scraped_count", 0), self._stats.get_value("catalogue/total", 0)

@@ -1,0 +1,173 @@
+"""Is the catalogue complete? A function of what was read, what was kept, and what was given up.
+
+The catalogue moves while it is read: a listing added on top pushes the others down, so that some are seen twice; one removed pulls
+them up, so that one may slip past between two pages. Two signs tell that nothing slipped past:
+
+- a *still* sweep: every page named the same total, and the pages held that many different listings;
+- a *settled* sweep, after the first: all that it found new stands on top, before the first listing known from an earlier sweep.
+  Newest come first, so those were added meanwhile, while a listing that had slipped past turns up further down.
+
+A sweep that is neither is followed by another, up to a bound. Featured listings, which the API repeats out of their order, are
+told by standing on more than one page or row, and say nothing about the order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from carscraper.items import PageRead, SetAside
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """A request that was given up: a dead letter, as the verdict shows it."""
+
+    url: str
+    reason: str
+    listings: tuple[str, ...] = ()
+    """Ids of the listings that waited for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How complete a crawl is, and what is missing by name."""
+
+    complete: bool
+    kept: int
+    """Different listings kept."""
+    expected: int
+    """Listings that there were, as the API said at the beginning of the last sweep; with a limit, those that the pages named."""
+    without_specs: int
+    """Listings kept whose specs the API does not have."""
+    sweeps: int
+    missing: list[str]
+    """Ids of listings that the API named but that were neither kept nor set aside."""
+    set_aside: list[SetAside]
+    given_up: list[GivenUp]
+    reasons: list[str] = field(default_factory=list)
+    """Why it is not complete, a sentence each; empty when it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the ledger of a crawl says."""
+
+    pages: Sequence[PageRead]
+    set_aside: Sequence[SetAside]
+
+    @property
+    def sweeps(self) -> int:
+        """How many sweeps have begun; 0 before the first page was read."""
+        return max((page.sweep for page in self.pages), default=0)
+
+    def sweep(self, number: int) -> list[PageRead]:
+        """The pages of one sweep in the order of the catalogue; of a page read twice, the later reading."""
+        pages = {page.offset: page for page in self.pages if page.sweep == number}
+        return [pages[offset] for offset in sorted(pages)]
+
+
+def needs_another_sweep(reading: Reading, max_sweeps: int) -> bool:
+    """True when listings may have slipped past and another walk over the pages can find them."""
+    last = reading.sweep(reading.sweeps)
+    return (
+        0 < reading.sweeps < max_sweeps
+        and _covers_all(last)
+        and not _is_still(last)
+        and not _is_settled(reading, reading.sweeps)
+    )
+
+
+def reach_verdict(
+    reading: Reading,
+    kept: Collection[str],
+    without_specs: int,
+    given_up: Sequence[GivenUp],
+    *,
+    limit: int | None = None,
+    unfinished: int = 0,
+    unwritable: int = 0,
+) -> Verdict:
+    """The verdict on a crawl that has ended.
+
+    `kept` holds ids. `unfinished` counts requests that nobody has made yet, `unwritable` those that were refused by the frontier;
+    either makes the crawl incomplete. With a `limit`, what counts is that every listing named was kept.
+    """
+    last = reading.sweep(reading.sweeps)
+    named = {listing for page in reading.pages for listing in page.ids}
+    aside = _still_aside(reading.set_aside, kept)
+    aside_ids = {item.id for item in aside if item.id}
+    missing = sorted(named.difference(kept, aside_ids))
+    expected = len(named.union(kept)) if limit else (last[0].total if last else 0)
+    reasons = []
+    if not reading.pages:
+        reasons.append("no listing page was read")
+    if unfinished:
+        reasons.append(f"{unfinished} requests have not been made yet")
+    if unwritable:
+        reasons.append(f"{unwritable} requests could not be queued")
+    if given_up:
+        reasons.append(f"{len(given_up)} requests were given up")
+    if aside:
+        reasons.append(f"{len(aside)} listings were set aside")
+    if missing:
+        reasons.append(f"{len(missing)} listings that the API named were not kept")
+    if last and not limit and not unfinished:
+        if not _covers_all(last):
+            reasons.append("not every listing page could be read")
+        elif len(kept) + len(aside) < expected:
+            reasons.append(f"{expected - len(kept) - len(aside)} listings of the API's total never turned up")
+        elif not _is_still(last) and not _is_settled(reading, reading.sweeps):
+            reasons.append(f"the catalogue moved too much in {reading.sweeps} sweeps to be sure")
+    return Verdict(
+        complete=not reasons,
+        kept=len(kept),
+        expected=expected,
+        without_specs=without_specs,
+        sweeps=reading.sweeps,
+        missing=missing,
+        set_aside=aside,
+        given_up=list(given_up),
+        reasons=reasons,
+    )
+
+
+def _still_aside(items: Iterable[SetAside], kept: Collection[str]) -> list[SetAside]:
+    """Each listing set aside once, those left out that were kept after all, in a later reading of their page."""
+    different = {(item.id or (item.url, item.path)): item for item in items if item.id not in kept}
+    return list(different.values())
+
+
+def _covers_all(pages: Sequence[PageRead]) -> bool:
+    """True when the pages leave no gap between the first listing and the total that the last one named."""
+    at = 0
+    for page in pages:
+        if page.offset > at:
+            return False
+        at = max(at, page.offset + page.limit)
+    return bool(pages) and at >= pages[-1].total
+
+
+def _is_still(pages: Sequence[PageRead]) -> bool:
+    """True when the catalogue did not move while the pages were read."""
+    different = {listing for page in pages for listing in page.ids}
+    return {page.total for page in pages} == {len(different) + sum(page.unnamed for page in pages)}
+
+
+def _is_settled(reading: Reading, sweep: int) -> bool:
+    """True when all that the sweep found new stands on top."""
+    if sweep < 2:
+        return False
+    known = {listing for page in reading.pages if page.sweep < sweep for listing in page.ids}
+    rows = [listing for page in reading.sweep(sweep) for listing in page.ids]
+    times = Counter(rows)
+    below_a_known_one = False
+    for listing in rows:
+        if times[listing] > 1:
+            continue
+        if listing in known:
+            below_a_known_one = True
+        elif below_a_known_one:
+            return False
+    return True

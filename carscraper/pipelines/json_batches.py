@@ -1,0 +1,139 @@
+"""Records to JSON: atomic batches, committed when full or after a second."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from scrapy.exceptions import DropItem
+
+from carscraper.archive import CARS, LEDGER, Archive
+from carscraper.config import Config
+from carscraper.identity import crawl_identity
+from carscraper.items import Car, PageRead, SetAside
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+logger = logging.getLogger(__name__)
+
+
+class JsonBatchesPipeline:
+    """Keeps every `Car`, and in the ledger every `PageRead` and `SetAside`, in batches under `CARS_OUTPUT_DIR`.
+
+    A batch is committed when it holds `CARS_BATCH_SIZE` records or is `CARS_BATCH_SECONDS` old, in a thread, one at a
+    time. When the disk is slower than the crawl, `process_item` waits, so at most four batches are held in memory. When the
+    disk refuses, the crawl is stopped with the reason `output_failed`; what was not committed is not acknowledged, and
+    comes again in the next run. (This is a `DurableStore`.)
+
+    A record that JSON cannot hold is set aside with its reason. The ledger's items are dropped here, after they were kept:
+    they are not cars, and no feed shall show them.
+    """
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self.received = 0
+        self.durable = 0
+        self._crawler = crawler
+        self._config = config
+        self._lines: dict[str, list[bytes]] = {CARS: [], LEDGER: []}
+        self._pending = 0
+        self._wanted = asyncio.Event()
+        self._full = asyncio.Event()
+        self._room = asyncio.Event()
+        self._committing = asyncio.Lock()
+        self._failed = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raises `ConfigurationError` when a setting is refused."""
+        return cls(crawler, Config.from_settings(crawler.settings))
+
+    async def open_spider(self) -> None:
+        """Raises `ConfigurationError` when the output directory cannot be written."""
+        self._config.make_output_dir()
+        identity = crawl_identity(self._crawler)
+        self.archive = Archive(self._config.output_dir, identity.crawl_id, identity.worker)
+        await asyncio.to_thread(self.archive.open, resumable=identity.resumable)
+        self._room.set()
+        self._committer = asyncio.create_task(self._commit_for_ever())
+
+    async def process_item(self, item: Any) -> Any:
+        """Take the item in; it is durable once `durable` has reached the number it got."""
+        if not self._room.is_set():
+            await self._room.wait()
+        match item:
+            case Car():
+                try:
+                    self._keep(CARS, item)
+                except orjson.JSONEncodeError as error:
+                    self._keep(LEDGER, SetAside(item.url, "", f"JSON cannot hold it: {error}", item.id))
+                    raise DropItem(f"JSON cannot hold listing {item.id}: {error}") from error
+                return item
+            case PageRead() | SetAside():
+                self._keep(LEDGER, item)
+                raise DropItem("kept in the ledger", log_level="DEBUG")
+        return item
+
+    async def close_spider(self) -> None:
+        """Commit what is left."""
+        self._committer.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._committer
+        await self._commit()
+
+    def _keep(self, kind: str, item: Car | PageRead | SetAside) -> None:
+        line = orjson.dumps(
+            item if kind == CARS else {"kind": type(item).__name__, "item": item},
+            option=orjson.OPT_APPEND_NEWLINE,
+        )
+        self._lines[kind].append(line)
+        self.received += 1
+        self._pending += 1
+        self._wanted.set()
+        if self._pending >= self._config.batch_size:
+            self._full.set()
+            if self._pending >= 4 * self._config.batch_size and not self._failed:
+                self._room.clear()
+
+    async def _commit_for_ever(self) -> None:
+        while True:
+            await self._wanted.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._full.wait(), self._config.batch_seconds)
+            # Shielded, because a thread cannot be cancelled: the last commit has to wait for this one.
+            await asyncio.shield(asyncio.create_task(self._commit()))
+            if self._failed:
+                return
+
+    async def _commit(self) -> None:
+        async with self._committing:
+            await self._commit_what_has_come()
+
+    async def _commit_what_has_come(self) -> None:
+        """On `OSError`, keep it for one more try at the end, and stop the crawl."""
+        upto, lines = self.received, self._lines
+        self._lines = {CARS: [], LEDGER: []}
+        self._pending = 0
+        self._wanted.clear()
+        self._full.clear()
+        try:
+            for kind in (CARS, LEDGER):
+                if lines[kind]:
+                    path = await asyncio.to_thread(self.archive.commit, kind, lines[kind])
+                    logger.debug("Committed %d lines to %s", len(lines[kind]), path)
+                    lines[kind] = []
+        except OSError as error:
+            self._failed = True
+            for kind, newer in self._lines.items():
+                newer[:0] = lines[kind]
+            logger.critical("Cannot commit to %s: %s", self.archive.directory, error)
+            if self._crawler.engine.spider is not None:
+                asyncio.create_task(self._crawler.engine.close_spider_async(reason="output_failed"))
+        else:
+            self.durable = upto
+        finally:
+            self._room.set()

@@ -1,0 +1,128 @@
+"""Between spider and network: what is stored is not asked for again, and nothing is asked for twice at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scrapy import signals
+from scrapy.exceptions import CloseSpider
+from scrapy.http import TextResponse
+
+from carscraper.config import Config
+from carscraper.exceptions import CarscraperError
+from carscraper.responses.build import build_response_store
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from typing_extensions import Self
+
+    from carscraper.responses.contract import ResponseStore
+
+logger = logging.getLogger(__name__)
+
+STORE_KEY = "store_key"
+"""`meta` key: the key under which the answer is kept; requests without it pass by."""
+
+
+class _Judge(Protocol):
+    """What the middleware asks of a spider whose requests carry a store key."""
+
+    def is_answer(self, response: Response) -> bool: ...
+
+
+class ResponseStoreMiddleware:
+    """Answers a request with `meta["store_key"]` from the response store, or has its answer kept there.
+
+    Requests for the same key that are under way in this process share one download: the later ones wait and are answered from the
+    store. When the download failed, one of those that waited tries for itself. Only what the spider's `is_answer` accepts is kept,
+    so a page of HTML with status 200 is not served for a month.
+
+    Stats: `responses/hit`, `responses/shared` (waited for another's download), `responses/stored`, `responses/refused`.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._max_age = Config.from_settings(crawler.settings).spec_ttl
+        self.store: ResponseStore = build_response_store(crawler.settings)
+        self._under_way: dict[str, asyncio.Future[None]] = {}
+        self._owners: dict[str, Request] = {}
+        crawler.signals.connect(self._open, signals.spider_opened)
+        crawler.signals.connect(self._close, signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raises `ConfigurationError` when a setting is refused."""
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> Response | None:
+        """The stored response; None when the caller has to ask the site."""
+        key = request.meta.get(STORE_KEY)
+        if key is None:
+            return None
+        stat = "responses/hit"
+        while True:
+            if stored := await self.store.get(key, self._max_age):
+                self._crawler.stats.inc_value(stat)
+                return TextResponse(
+                    stored.url, status=stored.status, body=stored.body, flags=["stored"], request=request
+                )
+            other = self._under_way.get(key)
+            if other is None:
+                self._under_way[key] = asyncio.get_running_loop().create_future()
+                self._owners[key] = request
+                return None
+            stat = "responses/shared"
+            await asyncio.wait([other])
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        """Keep the response if it is an answer, and let those go on that wait for it."""
+        key = request.meta.get(STORE_KEY)
+        if key is None or "stored" in response.flags:
+            return response
+        try:
+            spider: _Judge = self._crawler.spider  # type: ignore[assignment]
+            if (
+                "partial" in response.flags
+                or response.status not in (200, 404)
+                or not spider.is_answer(response)
+            ):
+                self._crawler.stats.inc_value("responses/refused")
+            else:
+                await self.store.put(key, response.status, response.url, response.body)
+                self._crawler.stats.inc_value("responses/stored")
+        finally:
+            self._let_others_go_on(key, request)
+        return response
+
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        """The download failed: one of those that wait may try for itself."""
+        key = request.meta.get(STORE_KEY)
+        if key is not None:
+            self._let_others_go_on(key, request)
+
+    def _let_others_go_on(self, key: str, request: Request) -> None:
+        if self._owners.get(key) is request:
+            del self._owners[key]
+            self._under_way.pop(key).set_result(None)
+
+    async def _open(self, **_: Any) -> None:
+        try:
+            await self.store.open()
+        except CarscraperError as error:
+            logger.critical("%s", error)
+            raise CloseSpider("response_store_unusable") from error
+
+    async def _close(self, **_: Any) -> None:
+        await self.store.close()
+
+
+def response_store(crawler: Crawler) -> ResponseStore:
+    """The response store of a running crawl, for components that look up many keys at once."""
+    middleware = crawler.get_downloader_middleware(ResponseStoreMiddleware)
+    if middleware is None:
+        raise RuntimeError("ResponseStoreMiddleware is not among the DOWNLOADER_MIDDLEWARES")
+    return middleware.store

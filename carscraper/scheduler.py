@@ -1,0 +1,429 @@
+"""Scrapy's scheduler on a frontier: synchronous to the engine, asynchronous to the queue.
+
+The engine asks `next_request` and is answered from a small buffer of leases; what it says goes to an outbox. One task
+exchanges both with the frontier, so that a slow or frozen Redis never holds up the reactor.
+
+A lease's way, and when each step is said to the frontier:
+
+1. *handed out*: `next_request` decodes it and remembers which request object carries it;
+2. *landed*: off the wire, so that its slot may be asked for the next one;
+3. *finished*: the request is neither in the downloader nor in the scraper any more. What it yielded is in the outbox
+   or beyond by then, because Scrapy enqueues children and runs items through the pipelines first;
+4. *acknowledged*: every store is durable past the number that it had reached at step 3. Entries travel before acks in
+   one transaction, so children are in the frontier before their parent leaves it.
+
+A request that failed is told so by `retry` or `bury` before it finishes; then that is said in step 3 instead of 4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.utils.defer import deferred_from_coro
+
+from carscraper.config import Config
+from carscraper.exceptions import CodecError, FrontierError, FrontierLost, FrontierUnavailable
+from carscraper.frontier import codec
+from carscraper.frontier.build import build_frontier, is_resumable, is_shared
+from carscraper.frontier.contract import Burial, DeadLetter, Entry, Frontier, Held, Lease, Outbox, Retry, Status
+from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
+from carscraper.pipelines.contract import DurableStore
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from twisted.internet.defer import Deferred
+    from twisted.python.failure import Failure
+    from typing_extensions import Self
+
+logger = logging.getLogger(__name__)
+
+_TICK = 0.02
+"""Seconds between two exchanges while there is work: long enough to fill a batch, too short to be noticed."""
+_IDLE_POLL = 0.5
+"""Seconds between two looks at a shared frontier while this worker has nothing to do."""
+_FAREWELL = 3.0
+"""Seconds that the last exchange may take when the crawl is stopped; after that, leases expire by themselves."""
+
+
+@dataclass(eq=False, slots=True)
+class _Task:
+    """A lease that the engine has in hand, and what became of it."""
+
+    lease: Lease
+    held: Held
+    landed: bool = False
+    outcome: Retry | Burial | None = None
+    marks: list[tuple[DurableStore, int]] = field(default_factory=list)
+
+    @property
+    def durable(self) -> bool:
+        """True when every store has what this request yielded."""
+        return all(store.durable >= mark for store, mark in self.marks)
+
+
+class FrontierScheduler(BaseScheduler):
+    """A drop-in for `scrapy_redis.scheduler.Scheduler` that loses nothing.
+
+    In memory by default; in `JOBDIR` when that is set; shared through Redis when `REDIS_URL` is set. Requests must be
+    writable by `frontier.codec`: callbacks by name, JSON values. One that is not is refused, logged, and counted in
+    the stat `frontier/unwritable`. `meta={"delay": seconds}` delays a request.
+
+    Whoever ends a crawl asks `ended`: the frontier is empty for all workers, every lease settled.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._config = Config.from_settings(crawler.settings)
+        self._worker = new_worker_name()
+        self.frontier: Frontier = build_frontier(
+            crawler.settings, self._config, self._worker, spider=crawler.spidercls.name
+        )
+        self._shared = is_shared(crawler.settings)
+        self._room = crawler.settings.getint("CONCURRENT_REQUESTS") or 100
+        self._stats = crawler.stats
+        self._buffer: deque[Lease] = deque()
+        self._outbox = Outbox()
+        self._unanswered: Outbox | None = None
+        self._tasks: dict[Request, _Task] = {}
+        self._finished: deque[_Task] = deque()
+        self._unfinished: int | None = None
+        self._wait_until: float | None = None
+        self._last_exchange = 0.0
+        self._last_renewal = time.monotonic()
+        self._news = asyncio.Event()
+        self._closing = False
+        self.last_status: Status | None = None
+        self.last_dead: list[DeadLetter] = []
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raises `ConfigurationError` when a setting is refused."""
+        return cls(crawler)
+
+    # Scrapy's contract
+
+    def open(self, spider: Spider) -> Deferred[None]:
+        """Join the crawl. Raises `ConfigurationError` or `FrontierError` when the frontier is not fit for it."""
+        return deferred_from_coro(self._open(spider))
+
+    def close(self, reason: str) -> Deferred[None]:
+        """Say what is left to say, give back what was not used, and let go. Takes a few seconds at most."""
+        return deferred_from_coro(self._close())
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Put a request in the outbox. False when it cannot be written down; duplicates are found by the frontier."""
+        try:
+            entry = self._entry(request)
+        except CodecError as error:
+            logger.error("Refused %s, which cannot be written down: %s", request, error)
+            self._stats.inc_value("frontier/unwritable")
+            return False
+        self._outbox.entries.append(entry)
+        self._stats.inc_value("frontier/enqueued")
+        if self._starving:
+            self._news.set()
+        return True
+
+    def next_request(self) -> Request | None:
+        """The next leased request, or None when none has arrived yet."""
+        while self._buffer:
+            lease = self._buffer.popleft()
+            held = Held(lease.key, lease.token)
+            try:
+                request = codec.decode(lease.payload, self._spider)
+            except CodecError as error:
+                logger.error("Buried a request that cannot be read back: %s", error)
+                self._outbox.burials.append(Burial(held, f"unreadable: {error}"))
+                continue
+            self._tasks[request] = _Task(lease, held)
+            self._stats.inc_value("frontier/dequeued")
+            return request
+        return None
+
+    def has_pending_requests(self) -> bool:
+        """True until nothing is queued, delayed or leased, by this worker or any other."""
+        return not self.ended
+
+    # What the middlewares and extensions of this project ask
+
+    @property
+    def ended(self) -> bool:
+        """True when the frontier was empty for all workers and nothing has been said since."""
+        return self._unfinished == 0 and not (
+            self._buffer or self._tasks or self._finished or self._unanswered or _has_news(self._outbox)
+        )
+
+    def attempt(self, request: Request) -> int | None:
+        """How often a leased request was handed out, this time included; None for one that is not leased (robots.txt)."""
+        task = self._tasks.get(request)
+        return task.lease.attempt if task else None
+
+    def retry(self, request: Request, delay: float, reason: str) -> None:
+        """When the leased request finishes, queue it again after `delay` seconds instead of acknowledging it."""
+        task = self._tasks[request]
+        task.outcome = Retry(task.held, delay, reason)
+
+    def bury(self, request: Request, reason: str) -> None:
+        """When the leased request finishes, make it a dead letter instead of acknowledging it."""
+        task = self._tasks.get(request)
+        if task and task.outcome is None:
+            task.outcome = Burial(task.held, reason)
+
+    def pause(self, request: Request, seconds: float) -> None:
+        """Hand out nothing more for the request's site, to any worker, for `seconds`."""
+        slot = self._slot(request)
+        self._outbox.pauses[slot] = max(seconds, self._outbox.pauses.get(slot, 0.0))
+
+    # Opening and closing
+
+    async def _open(self, spider: Spider) -> None:
+        self._spider = spider
+        state = await self.frontier.begin(new_crawl_id())
+        self.identity = CrawlIdentity(state.crawl_id, self._worker, is_resumable(self._crawler.settings))
+        if state.resumed:
+            logger.info("Going on with crawl %s", state.crawl_id)
+        else:
+            logger.info("Beginning crawl %s", state.crawl_id)
+        connect = self._crawler.signals.connect
+        connect(self._on_left_downloader, signals.request_left_downloader)
+        connect(self._on_spider_error, signals.spider_error)
+        connect(self._on_item_error, signals.item_error)
+        self._exchanging = asyncio.create_task(self._exchange_for_ever())
+
+    async def _close(self) -> None:
+        self._closing = True
+        self._news.set()
+        try:
+            async with asyncio.timeout(_FAREWELL):
+                await self._exchanging
+                self._sweep()
+                self._outbox.returns.extend(Held(lease.key, lease.token) for lease in self._buffer)
+                self._buffer.clear()
+                while self._unanswered or _has_news(self._outbox):
+                    await self._exchange()
+                self.last_status = await self.frontier.status()
+                self.last_dead = await self.frontier.dead_letters()
+        except (TimeoutError, FrontierError) as error:
+            held = len(self._tasks) + len(self._finished) + len(self._outbox.acks)
+            logger.warning("Left without the frontier's answer (%s); %d leases will expire", error or "timed out", held)
+            self._exchanging.cancel()
+        await self.frontier.close()
+
+    # The exchange
+
+    async def _exchange_for_ever(self) -> None:
+        pause = 0.1
+        while not self._closing:
+            await self._wait_for_news()
+            self._sweep()
+            try:
+                await self._exchange()
+                pause = 0.1
+            except FrontierUnavailable as error:
+                logger.warning("The frontier does not answer (%s); trying again in %.1f s", error, pause)
+                self._stats.inc_value("frontier/unavailable")
+                await self._sleep_unless_closing(pause)
+                pause = min(pause * 2, 5.0)
+            except FrontierLost as error:
+                if not await self._has_ended_elsewhere():
+                    logger.critical("The crawl is gone from the frontier: %s", error)
+                    self._stop("frontier_lost")
+                return
+            except FrontierError as error:
+                logger.critical("The frontier refuses: %s", error)
+                self._stop("frontier_failed")
+                return
+
+    async def _exchange(self) -> None:
+        """One exchange. An outbox that was not answered is said again, the same, before anything newer."""
+        outbox = self._unanswered
+        if outbox is None:
+            self._settle()
+            self._renew_in_time(self._outbox)
+            outbox, self._outbox = self._outbox, Outbox()
+            self._unanswered = outbox
+        want = 0 if self._closing else max(0, self._room - len(self._buffer) - len(self._on_the_way()))
+        self._last_exchange = time.monotonic()
+        inbox = await self.frontier.exchange(outbox, want)
+        self._unanswered = None
+        self._stats.inc_value("frontier/exchanges")
+        self._unfinished = inbox.unfinished
+        due = inbox.next_due
+        self._wait_until = None if due is None else time.monotonic() + due
+        if inbox.refused:
+            self._stats.inc_value("frontier/refused", len(inbox.refused))
+        if inbox.stale:
+            self._stats.inc_value("frontier/stale", len(inbox.stale))
+            self._forget_stale(inbox.stale)
+        if inbox.buried:
+            self._stats.inc_value("frontier/dead", len(inbox.buried))
+        if outbox.burials:
+            self._stats.inc_value("frontier/dead", len(outbox.burials))
+        self._buffer.extend(inbox.leases)
+        if inbox.leases or self.ended:
+            self._wake_engine()
+
+    async def _wait_for_news(self) -> None:
+        """Return when there is something to say, or something may be handed out, but not more often than each tick."""
+        now = time.monotonic()
+        if (rest := self._last_exchange + _TICK - now) > 0:
+            await asyncio.sleep(rest)
+        while not self._closing:
+            self._sweep()
+            self._settle()
+            if _has_news(self._outbox) or self._unanswered or self._unfinished is None:
+                return
+            now = time.monotonic()
+            if self._tasks or self._finished:
+                wake = now + _TICK
+            else:
+                wake = now + (_IDLE_POLL if self._shared else 3600.0)
+            renewal = self._last_renewal + self._config.lease_seconds / 3
+            wake = min(wake, self._wait_until or wake, renewal if self._has_leases else wake)
+            with contextlib.suppress(TimeoutError):
+                self._news.clear()
+                await asyncio.wait_for(self._news.wait(), max(0.0, wake - now))
+            now = time.monotonic()
+            due = self._wait_until is not None and now >= self._wait_until
+            poll = self._shared and self._starving and now >= self._last_exchange + _IDLE_POLL
+            if due or poll or (self._has_leases and now >= renewal):
+                return
+
+    async def _has_ended_elsewhere(self) -> bool:
+        """True when the crawl is gone because another worker has closed its books; then the engine may go idle."""
+        try:
+            ended = await self.frontier.verdict() is not None
+        except FrontierError:
+            return False
+        if ended:
+            self._unanswered, self._outbox, self._unfinished = None, Outbox(), 0
+            self._wake_engine()
+        return ended
+
+    async def _sleep_unless_closing(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._closing and (rest := until - time.monotonic()) > 0:
+            await asyncio.sleep(min(rest, 0.1))
+
+    def _sweep(self) -> None:
+        """Find the requests that have left the downloader, and those that have left the scraper too."""
+        engine = self._crawler.engine
+        downloading = engine.downloader.active
+        scraping = engine.scraper.slot.active if engine.scraper.slot else ()
+        for request in [request for request in self._tasks if request not in downloading]:
+            task = self._tasks[request]
+            self._land(task)
+            if request in scraping:
+                continue
+            del self._tasks[request]
+            if task.outcome is None:
+                task.marks = [(store, store.received) for store in self._stores]
+                self._finished.append(task)
+            elif isinstance(task.outcome, Retry):
+                self._outbox.retries.append(task.outcome)
+            else:
+                self._outbox.burials.append(task.outcome)
+
+    def _settle(self) -> None:
+        """Acknowledge what every store has made durable; in order, since the stores' numbers only grow."""
+        while self._finished and self._finished[0].durable:
+            self._outbox.acks.append(self._finished.popleft().held)
+
+    def _renew_in_time(self, outbox: Outbox) -> None:
+        now = time.monotonic()
+        if now < self._last_renewal + self._config.lease_seconds / 3:
+            return
+        self._last_renewal = now
+        outbox.renewals.extend(task.held for task in self._tasks.values())
+        outbox.renewals.extend(task.held for task in self._finished)
+        outbox.renewals.extend(Held(lease.key, lease.token) for lease in self._buffer)
+
+    def _forget_stale(self, stale: Sequence[Held]) -> None:
+        """Others have these requests now. What is still in the buffer is not worth fetching any more."""
+        logger.warning("%d leases had expired; others may have taken them over", len(stale))
+        gone = set(stale)
+        self._buffer = deque(lease for lease in self._buffer if Held(lease.key, lease.token) not in gone)
+
+    @property
+    def _stores(self) -> list[DurableStore]:
+        return [store for store in self._crawler.engine.scraper.itemproc.middlewares if isinstance(store, DurableStore)]
+
+    @property
+    def _starving(self) -> bool:
+        return not self._buffer and len(self._tasks) < self._room
+
+    @property
+    def _has_leases(self) -> bool:
+        return bool(self._tasks or self._finished or self._buffer)
+
+    def _on_the_way(self) -> list[_Task]:
+        return [task for task in self._tasks.values() if not task.landed]
+
+    def _entry(self, request: Request) -> Entry:
+        delay = request.meta.get("delay", 0)
+        if not isinstance(delay, (int, float)) or isinstance(delay, bool) or not 0 <= delay < 1e9:
+            raise CodecError(f"meta['delay'] must be seconds from now, not {delay!r}")
+        if request.dont_filter:
+            identity = secrets.token_bytes(8)
+        else:
+            identity = self._crawler.request_fingerprinter.fingerprint(request)[:8]
+        callback = request.callback
+        return Entry(
+            key=int.from_bytes(identity, signed=True),
+            slot=self._slot(request),
+            callback=getattr(callback, "__name__", "parse"),
+            payload=codec.encode(request, self._spider),
+            priority=request.priority,
+            delay=float(delay),
+        )
+
+    def _slot(self, request: Request) -> str:
+        return self._crawler.engine.downloader.get_slot_key(request)
+
+    def _wake_engine(self) -> None:
+        """Let the engine ask at once; without this private handle it would ask within five seconds."""
+        engine = self._crawler.engine
+        slot = getattr(engine, "_slot", None)
+        if engine.running and slot is not None and slot.closing is None:
+            slot.nextcall.schedule()
+
+    def _stop(self, reason: str) -> None:
+        self._farewell = asyncio.create_task(self._crawler.engine.close_spider_async(reason=reason))
+
+    # Signals
+
+    def _land(self, task: _Task) -> None:
+        if not task.landed:
+            task.landed = True
+            self._outbox.landed.append(task.held)
+
+    def _on_left_downloader(self, request: Request) -> None:
+        if task := self._tasks.get(request):
+            self._land(task)
+            self._news.set()
+
+    def _on_spider_error(self, failure: Failure, response: Any) -> None:
+        request = getattr(response, "request", None)
+        if request is not None:
+            self.bury(request, f"{failure.type.__name__}: {failure.value}")
+
+    def _on_item_error(self, failure: Failure, response: Any) -> None:
+        request = getattr(response, "request", None)
+        if request is not None:
+            self.bury(request, f"a pipeline failed: {failure.type.__name__}: {failure.value}")
+
+
+def _has_news(outbox: Outbox) -> bool:
+    """True when the outbox says anything."""
+    return any(getattr(outbox, name) for name in Outbox.__dataclass_fields__)

@@ -1,0 +1,145 @@
+"""The wiring: every component and why it stands there, every setting with its unit, default and reason.
+
+Each public setting (`CARS_…`, `REDIS_URL`, `MONGO_URI`, `POSTGRES_DSN`, `JOBDIR`) takes its default from the environment variable of the same name;
+`-s NAME=value` and scrapyd's `setting=NAME=value` go before. `config.py` checks the values; `docs/settings.md` is the
+manual. What is not named here is as Scrapy has it.
+"""
+
+from __future__ import annotations
+
+import os
+
+BOT_NAME = "carscraper"
+SPIDER_MODULES = ["carscraper.spiders"]
+COMMANDS_MODULE = "carscraper.commands"
+
+# Public settings
+
+CARS_API_URL = os.environ.get("CARS_API_URL", "https://api.cars.co.za/fw/public")
+"""Where the API is: an absolute http or https URL. It is also the only place that requests may go to."""
+
+CARS_OUTPUT_DIR = os.environ.get("CARS_OUTPUT_DIR", "data")
+"""Directory of `cars.json`, `run.json`, the committed batches and the stored responses; made when it is missing."""
+
+CARS_PAGE_SIZE = os.environ.get("CARS_PAGE_SIZE", "100")
+"""Listings per page asked for, 1 to 1000. The API may give fewer; the size of its answer is what counts."""
+
+CARS_SPEC_TTL = os.environ.get("CARS_SPEC_TTL", str(30 * 24 * 3600))
+"""Seconds that a stored spec is good: 30 days, since the specification of a variant and year hardly changes."""
+
+CARS_BATCH_SIZE = os.environ.get("CARS_BATCH_SIZE", "1000")
+"""Records per batch. Larger ones save fsyncs; four of them may be in memory at once."""
+
+CARS_BATCH_SECONDS = os.environ.get("CARS_BATCH_SECONDS", "1")
+"""Seconds after which a batch is committed although it is not full, 0.01 to 1; requests are acknowledged after that."""
+
+CARS_MAX_SWEEPS = os.environ.get("CARS_MAX_SWEEPS", "4")
+"""How often all listing pages are read at most, when listings come and go meanwhile."""
+
+CARS_LEASE_SECONDS = os.environ.get("CARS_LEASE_SECONDS", "60")
+"""Seconds after which a dead worker's requests go to another one. Leases are renewed at a third of it."""
+
+CARS_MAX_ATTEMPTS = os.environ.get("CARS_MAX_ATTEMPTS", "20")
+"""How often a request is handed out at most, whatever ended each attempt; one that kills its worker ends here."""
+
+CARS_MAX_RETRY_AFTER = os.environ.get("CARS_MAX_RETRY_AFTER", "3600")
+"""Seconds that a `Retry-After` is heeded at most."""
+
+REDIS_URL = os.environ.get("REDIS_URL")
+"""Set: frontier and response store are shared by all workers on this Redis."""
+
+JOBDIR = os.environ.get("JOBDIR")
+"""Set, and `REDIS_URL` not: the frontier is a file in this directory, and a crawl that was stopped goes on."""
+
+# scrapy-redis' settings, which keep their meaning; see docs/settings.md
+
+SCHEDULER_PERSIST = True
+"""scrapy-redis clears the queue when a worker leaves. Here an unfinished crawl is kept, so that it can go on."""
+
+# Politeness: against the live site four at once, slower when it slows down, and honest about who asks
+
+USER_AGENT = "carscraper/0.1 (a catalogue crawler; set USER_AGENT to say who runs it)"
+ROBOTSTXT_OBEY = True
+CONCURRENT_REQUESTS = 16  # of which four on the wire; the others wait for specs under way or are being parsed
+CONCURRENT_REQUESTS_PER_DOMAIN = 4
+AUTOTHROTTLE_ENABLED = True
+AUTOTHROTTLE_START_DELAY = 0.5
+AUTOTHROTTLE_TARGET_CONCURRENCY = 4.0
+DOWNLOAD_DELAY = 0
+DEFAULT_REQUEST_HEADERS = {"Accept": "application/json"}
+DOWNLOAD_TIMEOUT = 30  # an answer takes well under a second; three minutes would hold up a place for nothing
+RETRY_TIMES = 8  # with the waits of retry/backoff.py this spans a few minutes, as long as a site restarts
+
+# Safety
+
+DOWNLOAD_VERIFY_CERTIFICATES = True  # off in Scrapy
+DOWNLOAD_MAXSIZE = 8 * 1024 * 1024  # bytes; a page of 1000 listings has 2 MB. Scrapy's default is 1 GiB
+DOWNLOAD_WARNSIZE = 0
+REMOTE_CONTROL_ENABLED = False  # on in Scrapy 2.19: a server that executes Python
+TELNETCONSOLE_ENABLED = False  # the same, and it logs its password
+REDIRECT_ENABLED = False  # an API call that is redirected has failed
+METAREFRESH_ENABLED = False
+COOKIES_ENABLED = False
+REFERER_ENABLED = False
+HTTPPROXY_ENABLED = True
+DOWNLOAD_HANDLERS = {
+    # aiohttp takes half the CPU time of Scrapy's own client per request. (Scrapy calls it experimental, and warns.)
+    "http": "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
+    "https": "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
+    # An API is asked over HTTP only.
+    "data": None,
+    "file": None,
+    "ftp": None,
+    "s3": None,
+}
+
+# Speed
+
+TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+ASYNCIO_EVENT_LOOP = "uvloop.Loop"
+CONCURRENT_ITEMS = 2  # tasks started per response; the pipelines only put records into a batch, so more cost time and gain none
+LOG_FORMATTER = "carscraper.logformatter.QuietLogFormatter"
+DNS_TIMEOUT = 10
+
+# Components
+
+SCHEDULER = "carscraper.scheduler.FrontierScheduler"
+REQUEST_FINGERPRINTER_CLASS = "carscraper.fingerprints.RequestFingerprinter"
+
+DOWNLOADER_MIDDLEWARES = {
+    # Nearest to the engine, so that it hears of every failure that nobody else has caught.
+    "carscraper.retry.middleware.LastWordMiddleware": 10,
+    # In Scrapy's place, with a place to wait.
+    "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
+    "carscraper.retry.middleware.RetryMiddleware": 550,
+    # On the engine's side of decompression (590): it keeps plain bodies. Before retry on the way back: it keeps no failures.
+    "carscraper.responses.middleware.ResponseStoreMiddleware": 585,
+    # Nearest to the downloader: nothing that another middleware makes gets past it.
+    "carscraper.allow_list.AllowListMiddleware": 990,
+    # Not needed, and each costs a call per request: the allow-list replaces the first, requests set what the others would set.
+    "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
+    "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
+}
+
+SPIDER_MIDDLEWARES = {
+    # Not needed: no request's URL is long, and depth says nothing about a flat catalogue.
+    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
+    "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
+}
+
+ITEM_PIPELINES = {
+    # The last: it drops the ledger's items, which are no cars, after keeping them.
+    "carscraper.pipelines.json_batches.JsonBatchesPipeline": 900,
+}
+
+EXTENSIONS = {
+    "carscraper.monitoring.progress.Progress": 100,
+    "carscraper.monitoring.completeness.Completeness": 200,
+    "scrapy.extensions.logstats.LogStats": None,  # progress says it
+}
+
+# Logs
+
+LOG_LEVEL = os.environ.get("LOG_LEVEL", "INFO")
+STATS_DUMP = True
+FEED_EXPORT_ENCODING = "utf-8"

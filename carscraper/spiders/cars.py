@@ -1,0 +1,195 @@
+"""The crawl of the whole catalogue: listing pages, and the specification of every car."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+
+from carscraper.api.endpoints import SearchFilters, SpecKey, page_offset, search_url, spec_url
+from carscraper.api.search_page import Listing, SearchPage, parse_search_page
+from carscraper.api.specs import parse_specs
+from carscraper.config import Config
+from carscraper.exceptions import ApiError, ConfigurationError
+from carscraper.fingerprints import DISTINCT
+from carscraper.items import Car, PageRead, SetAside
+from carscraper.responses.middleware import STORE_KEY, response_store
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from typing_extensions import Self
+
+_PAGE_PRIORITY, _SPEC_PRIORITY = 0, 10
+"""Specs go first, so that few requests wait at any time."""
+
+
+class CarsSpider(Spider):
+    """Reads every listing of the API and merges each with the specification of its car.
+
+    The first page tells the total; from it follow all other pages, and from the last page its `next`, so that a catalogue that
+    grows is read to its end. A page's specs are looked up in the response store all at once: a hit yields the `Car`, a
+    miss a request that carries the listings that wait for it.
+
+    Arguments (`-a NAME=VALUE`): `make`, `model`, `variant`, `province`, `year`, `price`, `mileage`, `new_or_used`, `keyword`,
+    the API's own filters; `limit`, how many listings to read, from the newest on.
+    """
+
+    name = "cars"
+
+    def __init__(self, config: Config, **arguments: str) -> None:
+        super().__init__()
+        self.limit, self.filters = read_arguments(arguments)
+        self.arguments = arguments
+        self._config = config
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        """Raises `ConfigurationError` for an argument that is unknown or a setting that is refused."""
+        spider = cls(Config.from_settings(crawler.settings), **{k: v for k, v in kwargs.items() if k != "_job"})
+        spider._set_crawler(crawler)
+        return spider
+
+    async def start(self) -> AsyncIterator[Request]:
+        """The first page of the first sweep."""
+        yield self.page_request(0, self._config.page_size, sweep=1, end=None)
+
+    def page_request(self, offset: int, limit: int, *, sweep: int, end: int | None) -> Request:
+        """One listing page. `end` is where the pages that the first one announced end; None for the first one itself."""
+        return Request(
+            search_url(self._config.api_url, offset=offset, limit=limit, filters=self.filters),
+            callback=self.parse_page,
+            cb_kwargs={"sweep": sweep, "end": end},
+            meta={DISTINCT: str(sweep), "verbatim_url": True},
+            priority=_PAGE_PRIORITY,
+        )
+
+    async def parse_page(self, response: Response, sweep: int, end: int | None) -> AsyncIterator[Any]:
+        """Yields the page's cars whose specs are known, requests for the other specs, further pages, and a `PageRead`."""
+        page = parse_search_page(response.body)
+        offset, asked = page_offset(page.links.self), page_offset(response.url)
+        if offset != asked:
+            raise ApiError("links.self", f"answers offset {offset} instead of {asked}")
+        self._note_unknown(page.unknown)
+        step = self._step(page, offset)
+        for request in self._further_pages(page, offset, step, sweep, end):
+            yield request
+        listings = page.listings[: max(0, self.limit - offset)] if self.limit else page.listings
+        wanted = {listing.id: listing for listing in (*listings, *(() if self.limit else page.featured))}
+        async for output in self._with_specs(list(wanted.values())):
+            yield output
+        for misfit in page.misfits:
+            yield SetAside(response.url, misfit.path, misfit.problem, misfit.id)
+        yield PageRead(
+            sweep,
+            offset,
+            step,
+            page.meta.total,
+            [listing.id for listing in listings] + [misfit.id for misfit in page.misfits if misfit.id],
+            sum(misfit.id is None for misfit in page.misfits),
+        )
+
+    def parse_spec(self, response: Response, listings: list[list[Any]]) -> Iterator[Car]:
+        """Yields a `Car` for each of the `listings` (id, url, when it was read, attributes) that waited for this spec."""
+        groups = self._groups(response.status, response.body)
+        for listing_id, url, scraped_at, attributes in listings:
+            yield Car(listing_id, url, scraped_at, attributes, groups)
+
+    def is_answer(self, response: Response) -> bool:
+        """Whether a response is worth keeping in the response store; asked before it is parsed."""
+        try:
+            self._groups(response.status, response.body)
+        except ApiError:
+            return False
+        return True
+
+    async def _with_specs(self, listings: list[Listing]) -> AsyncIterator[Car | Request]:
+        """A `Car` for each listing whose spec is stored, a request for each spec that is not."""
+        keys = {listing.id: SpecKey(listing.code, listing.year) for listing in listings}
+        texts = list({key.text for key in keys.values()})
+        stored = await response_store(self.crawler).get_many(texts, self._config.spec_ttl)
+        scraped_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for text, answer in stored.items():
+            try:
+                groups[text] = self._groups(answer.status, answer.body)
+            except ApiError:
+                self.crawler.stats.inc_value("responses/unreadable")
+        waiting: dict[SpecKey, list[list[Any]]] = {}
+        for listing in listings:
+            key = keys[listing.id]
+            if key.text in groups:
+                yield Car(listing.id, listing.url, scraped_at, listing.attributes, groups[key.text])
+            else:
+                waiting.setdefault(key, []).append(
+                    [listing.id, listing.url, scraped_at, listing.attributes]
+                )
+        for key, row in waiting.items():
+            yield self._spec_request(key, row)
+
+    def _spec_request(self, key: SpecKey, waiting: list[list[Any]]) -> Request:
+        return Request(
+            spec_url(self._config.api_url, key.code, key.year),
+            callback=self.parse_spec,
+            cb_kwargs={"listings": waiting},
+            meta={
+                # Other listings may wait for the same spec in a request of their own; none may pass for another.
+                DISTINCT: ",".join(sorted(row[0] for row in waiting)),
+                STORE_KEY: key.text,
+                "handle_httpstatus_list": [404],
+                "verbatim_url": True,
+            },
+            priority=_SPEC_PRIORITY,
+        )
+
+    def _further_pages(
+        self, page: SearchPage, offset: int, step: int, sweep: int, end: int | None
+    ) -> Iterable[Request]:
+        """From the first page all others by their offsets; from the last of those, whatever follows."""
+        if end is None:
+            total = min(page.meta.total, self.limit or page.meta.total)
+            self.crawler.stats.set_value("catalogue/total", total)
+            end = -(-total // step) * step
+            following = list(range(step, end, step))
+        else:
+            following = []
+        beyond = offset + step
+        if page.links.next and beyond >= end and not (self.limit and beyond >= self.limit):
+            following.append(page_offset(page.links.next))
+        for at in following:
+            yield self.page_request(at, step, sweep=sweep, end=end)
+
+    def _step(self, page: SearchPage, offset: int) -> int:
+        """How far apart pages are: as the API itself counts, whatever page size it was asked for."""
+        if page.links.next is None:
+            return max(len(page.listings) + len(page.misfits), 1)
+        step = page_offset(page.links.next) - offset
+        if step <= 0:
+            raise ApiError("links.next", f"leads back, from offset {offset} by {-step}")
+        return step
+
+    def _groups(self, status: int, body: bytes) -> list[dict[str, Any]]:
+        """The groups of a spec; empty when the API has none for this car (404). Raises `ApiError`."""
+        if status == 404:
+            return []
+        specs = parse_specs(body)
+        self._note_unknown(specs.unknown)
+        return specs.groups
+
+    def _note_unknown(self, fields: Iterable[str]) -> None:
+        """Count fields that the API did not have when this was written; say so once for each."""
+        for name in fields:
+            if not self.crawler.stats.get_value(f"api/unknown/{name}"):
+                self.logger.warning("The API has a field that is new to us: %s", name)
+            self.crawler.stats.inc_value(f"api/unknown/{name}")
+
+
+def read_arguments(arguments: dict[str, str]) -> tuple[int | None, SearchFilters]:
+    """The `limit` and the filters of `-a` arguments. Raises `ConfigurationError` that names the first bad one."""
+    rest = dict(arguments)
+    text = rest.pop("limit", None)
+    if text is not None and (not text.isdecimal() or not 0 < int(text) < 10**9):
+        raise ConfigurationError(f"argument limit={text!r} must be a whole number from 1 on")
+    return (int(text) if text else None), SearchFilters.from_arguments(rest)

@@ -1,0 +1,55 @@
+-- Join the crawl that is there, or begin one.
+--
+-- Also sets the caps, which are the same for all workers: the last to begin is right. Forgets workers that hold nothing
+-- and were not heard of for an hour.
+--
+-- Flags: allow-oom
+-- KEYS  1-20 as in keys.lua
+-- ARGV  1 id for a new crawl
+--       2 nonce of the caller: a repeated call of who began the crawl is told the same again
+--       3 worker
+--       4 offset of the clock (microseconds; tests only)
+--       5 cap of the slots without one of their own (0: none)
+--       6.. slot, cap, slot, cap, ...
+-- Returns {"joined", crawl's id, 1 if it was there before and 0 if the caller began it}
+--         {"forgetting", crawl's id} when a crawl is being removed: the caller finishes that, and calls again
+-- After a crash: the crawl has begun, with nothing in it. The next to call joins it.
+
+local now = clock(ARGV[4])
+if not tonumber(ARGV[5]) or #ARGV % 2 == 0 then return redis.error_reply('ERR wrong arguments') end
+for i = 7, #ARGV, 2 do
+    if not tonumber(ARGV[i]) then return redis.error_reply('ERR a cap is not a number') end
+end
+local forgetting = redis.call('HGET', CRAWL, 'forgetting')
+if forgetting then return {'forgetting', forgetting} end
+
+local crawl_id = redis.call('HGET', CRAWL, 'id')
+if not crawl_id then
+    crawl_id = ARGV[1]
+    redis.call('HSET', CRAWL, 'id', crawl_id, 'nonce', ARGV[2])
+end
+local resumed = redis.call('HGET', CRAWL, 'nonce') == ARGV[2] and 0 or 1
+
+redis.call('DEL', LIMITS)
+redis.call('HSET', LIMITS, '', ARGV[5])
+for i = 6, #ARGV, 2 do
+    redis.call('HSET', LIMITS, ARGV[i], ARGV[i + 1])
+end
+
+local busy = {}
+for _, lease in ipairs(redis.call('HVALS', LEASES)) do
+    local _, _, _, _, worker = unpack_lease(lease)
+    busy[worker] = true
+end
+local seen = redis.call('HGETALL', WORKERS)
+for i = 1, #seen, 2 do
+    if not busy[seen[i]] and tonumber(seen[i + 1]) < now - HOUR then
+        redis.call('HDEL', WORKERS, seen[i])
+        redis.call('HDEL', REPLIES, seen[i])
+    end
+end
+
+-- The books of this crawl were closed before, by a run that is over: the end is free to be claimed again.
+if unfinished() == 0 then redis.call('HDEL', CRAWL, 'claimer') end
+redis.call('HSET', WORKERS, ARGV[3], decimal(now))
+return {'joined', crawl_id, resumed}

@@ -1,0 +1,31 @@
+-- Ask for the right to close the crawl's books.
+--
+-- The claim is a lease: it lapses when its holder is not heard of for the length of one. A new claim withdraws the verdict
+-- of an earlier end of the same crawl.
+--
+-- Flags: allow-oom
+-- KEYS  1-20 as in keys.lua; 21 verdict of the crawl (string)
+-- ARGV  1 crawl's id
+--       2 worker
+--       3 length of a lease (microseconds)
+--       4 offset of the clock (microseconds; tests only)
+-- Returns 1 when the worker has the claim, else 0; error LOST when the crawl is gone
+-- After a crash: the claim stands until it lapses. Asking again gives the same answer.
+
+local length, now = tonumber(ARGV[3]), clock(ARGV[4])
+if not length then return redis.error_reply('ERR the length is not a number') end
+if not is_joined(ARGV[1]) then return lost() end
+redis.call('HSET', WORKERS, ARGV[2], decimal(now))
+if unfinished() > 0 then
+    redis.call('HDEL', CRAWL, 'claimer')
+    return 0
+end
+local claimer = redis.call('HGET', CRAWL, 'claimer')
+if claimer == ARGV[2] then return 1 end
+if claimer then
+    local last_seen = redis.call('HGET', WORKERS, claimer)
+    if last_seen and tonumber(last_seen) + length > now then return 0 end
+end
+redis.call('DEL', KEYS[21])
+redis.call('HSET', CRAWL, 'claimer', ARGV[2])
+return 1

@@ -1,0 +1,106 @@
+-- The keys of a crawl, and how its records are written down. Put in front of every script.
+--
+-- All keys share the hash tag `{prefix}`, and every script gets all of these, in this order; scripts that touch
+-- the seen set or a verdict get those keys behind them. Times are microseconds since the epoch by the server's clock.
+--
+--  1 crawl      hash    id, nonce (of who began it), token, arrival, turn (last ones given), stale (messages refused),
+--                       claimer (worker that may close the books), forgetting (id of a crawl that is being removed)
+--  2 names      hash    "slot:<name>" and "callback:<name>" to their numbers, "slot#<number>" and so on back to names
+--  3 elements   hash    key of every element that is not done, to its prefix and payload
+--  4 attempts   hash    key of a waiting element that was handed out before, to how often
+--  5 ready      zset    lexicographic: prefix and key of what is queued; the head of a slot is its first member
+--  6 delayed    zset    prefix and key of what is delayed, by the time that it waits for
+--  7 overdue    set     keys in `ready` whose time was set and has come
+--  8 leases     hash    key of what is leased, to token, attempt, landed, prefix and worker
+--  9 deadlines  zset    key of what is leased, by the end of its lease
+-- 10 wire       zset    lexicographic: slot and key of the leases that are on the wire
+-- 11 turns      zset    slots in the rotation, by their turn
+-- 12 held       zset    slots with something ready that are paused, by the end of the pause
+-- 13 paused     hash    slot to the end of its pause
+-- 14 dead       hash    key of what is dead, to attempts, prefix and reason
+-- 15 deaths     zset    key of what is dead, by the time of death
+-- 16 tally      hash    "pushed:<slot>:<callback>" and "done:<slot>:<callback>" to how many
+-- 17 ages       hash    second of arrival to how many of the elements that arrived in it are waiting
+-- 18 workers    hash    worker to when it was last heard of
+-- 19 replies    hash    worker to the number of its last exchange and what is needed to answer it again
+-- 20 limits     hash    slot's name to its cap; "" to the cap of all others
+--
+-- A slot that may have something ready is in exactly one place: in `turns`, in `held`, or nowhere because it is at its
+-- cap, until one of its leases leaves the wire. So its pause and its turn never get in each other's way.
+--
+-- Keys of elements are decimal strings throughout: a Lua number holds 53 bits, and they have 64.
+
+local CRAWL, NAMES, ELEMENTS, ATTEMPTS, READY, DELAYED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local OVERDUE, LEASES, DEADLINES, WIRE, TURNS, HELD = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local PAUSED, DEAD, DEATHS, TALLY, AGES = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local WORKERS, REPLIES, LIMITS = KEYS[18], KEYS[19], KEYS[20]
+
+local HOUR = 3600 * 1000000
+
+-- The prefix of an element: slot (3 bytes), rank (4), arrival (7), callback (2); big-endian, so that bytes sort as
+-- numbers. Rank is 2^31 - 1 minus the priority: the best comes first.
+local PREFIX = 16
+
+local function pack_prefix(slot, rank, arrival, callback)
+    return struct.pack('>I3I4I7I2', slot, rank, arrival, callback)
+end
+
+-- Returns slot, rank, arrival, callback.
+local function unpack_prefix(prefix)
+    return struct.unpack('>I3I4I7I2', prefix)
+end
+
+local function pack_slot(slot)
+    return struct.pack('>I3', slot)
+end
+
+local function pack_lease(token, attempt, landed, prefix, worker)
+    return struct.pack('>I7I4B', token, attempt, landed) .. prefix .. worker
+end
+
+-- Returns token, attempt, landed (0 or 1), prefix, worker.
+local function unpack_lease(lease)
+    local token, attempt, landed = struct.unpack('>I7I4B', lease)
+    return token, attempt, landed, string.sub(lease, 13, 12 + PREFIX), string.sub(lease, 13 + PREFIX)
+end
+
+local function pack_death(attempts, prefix, reason)
+    return struct.pack('>I4', attempts) .. prefix .. reason
+end
+
+-- Returns attempts, prefix, reason.
+local function unpack_death(death)
+    return struct.unpack('>I4', death), string.sub(death, 5, 4 + PREFIX), string.sub(death, 5 + PREFIX)
+end
+
+-- The server's time, moved by an offset that only tests set.
+local function clock(offset)
+    local time = redis.call('TIME')
+    return tonumber(time[1]) * 1000000 + tonumber(time[2]) + tonumber(offset)
+end
+
+-- `tostring` keeps 14 digits; times and tokens have 16.
+local function decimal(number)
+    return string.format('%.0f', number)
+end
+
+local function is_joined(crawl_id)
+    return redis.call('HGET', CRAWL, 'id') == crawl_id
+end
+
+local function lost()
+    return redis.error_reply('LOST the crawl is gone')
+end
+
+-- Elements queued, delayed or leased.
+local function unfinished()
+    return redis.call('HLEN', ELEMENTS) - redis.call('HLEN', DEAD)
+end
+
+-- Call a command with a long list of arguments, in pieces that fit Lua's stack; `width` arguments belong together.
+local function call_in_pieces(command, key, list, width)
+    local size = 3000 - 3000 % width
+    for first = 1, #list, size do
+        redis.call(command, key, unpack(list, first, math.min(first + size - 1, #list)))
+    end
+end

@@ -1,0 +1,14 @@
+-- Leave the crawl's verdict for the workers that wait for it.
+--
+-- Flags: allow-oom
+-- KEYS  1-20 as in keys.lua; 21 verdict of the crawl (string)
+-- ARGV  1 crawl's id
+--       2 verdict
+--       3 how long to keep it (seconds)
+-- Returns 1; error LOST when the crawl is gone
+-- After a crash: it is published. Publishing again replaces it.
+
+if not tonumber(ARGV[3]) then return redis.error_reply('ERR the time is not a number') end
+if not is_joined(ARGV[1]) then return lost() end
+redis.call('SET', KEYS[21], ARGV[2], 'EX', ARGV[3])
+return 1

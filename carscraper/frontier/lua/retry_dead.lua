@@ -1,0 +1,25 @@
+-- Queue the oldest dead letters again, with their attempts back at zero.
+--
+-- Uses: rotation.lua
+-- KEYS  1-20 as in keys.lua
+-- ARGV  1 most to queue in this call: the caller calls until fewer come back
+--       2 offset of the clock (microseconds; tests only)
+-- Returns how many
+-- After a crash: those of this call are queued, the others still dead; call again.
+
+local most, now = tonumber(ARGV[1]), clock(ARGV[2])
+if not redis.call('HGET', CRAWL, 'id') then return 0 end
+local keys = redis.call('ZRANGE', DEATHS, 0, most - 1)
+for _, key in ipairs(keys) do
+    local _, prefix = unpack_death(redis.call('HGET', DEAD, key))
+    local slot, _, arrival = unpack_prefix(prefix)
+    redis.call('HDEL', DEAD, key)
+    redis.call('ZREM', DEATHS, key)
+    redis.call('ZADD', READY, 0, prefix .. key)
+    count_waiting(arrival, 1)
+    rouse(slot)
+end
+wake(now)
+store_waiting()
+if #keys > 0 then redis.call('HDEL', CRAWL, 'claimer') end
+return #keys

@@ -1,0 +1,513 @@
+"""The frontier on a Redis or Valkey server, for any number of workers: one Lua script per operation, in
+`lua/`.
+
+A script runs alone and as a whole, so every operation is one step for all workers. The server's clock is
+the only one. What the keys are is written in `lua/keys.lua`.
+
+The *seen set* holds the keys of what is done as 64-bit integers in 65,536 sets. Up to 512 integers a set is
+a sorted array of 8 bytes each, so that a URL costs about 9 bytes at ten million; above 33 million the sets
+turn into hash tables of some 80 bytes per URL, unless `set-max-intset-entries` is raised on the server. In
+a hundred million URLs, two with the same 64-bit fingerprint are to be expected 0.0003 times.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha1
+from importlib.resources import files
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    NoPermissionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from carscraper.exceptions import (
+    ConfigurationError,
+    FrontierError,
+    FrontierLost,
+    FrontierUnavailable,
+)
+from carscraper.frontier.contract import (
+    Counts,
+    CrawlState,
+    DeadLetter,
+    Held,
+    Inbox,
+    Key,
+    Lease,
+    Outbox,
+    SlotLimit,
+    Status,
+    WorkerStatus,
+)
+
+logger = logging.getLogger(__name__)
+
+FIXED_KEYS = (
+    "crawl",
+    "names",
+    "elements",
+    "attempts",
+    "ready",
+    "delayed",
+    "overdue",
+    "leases",
+    "deadlines",
+    "wire",
+    "turns",
+    "held",
+    "paused",
+    "dead",
+    "deaths",
+    "tally",
+    "ages",
+    "workers",
+    "replies",
+    "limits",
+)
+"""The keys that every script gets, in the order of `lua/keys.lua`."""
+
+BUCKETS = 2**16
+"""Sets that the seen set is spread over."""
+OLDEST_VERSION = (7, 0)
+MOST_PRIORITY = 2**31 - 1
+BATCH = 1000
+"""Dead letters, or keys to remove, that one call of a script deals with: a few milliseconds for the server.
+"""
+VERDICT_KEPT = 3600
+"""Seconds for which a verdict is kept, from when it is published and again from `forget`."""
+TRY_AGAIN = ("BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS", "UNKILLABLE")
+"""Error codes of a server that may do the same thing later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The text of a script as the server gets it, and its hash, by which it is called."""
+
+    text: str
+    sha: str
+
+
+def load_script(operation: str, flags: str | None = None) -> Script:
+    """The script `lua/<operation>.lua`, behind the pieces that its header names; `flags` stand in for the
+    header's.
+    """
+    folder = files("carscraper.frontier").joinpath("lua")
+    body = folder.joinpath(f"{operation}.lua").read_text("utf-8")
+    header = dict(
+        line[3:].split(": ", 1) for line in body.splitlines() if line.startswith(("-- Uses: ", "-- Flags: "))
+    )
+    flags = header.get("Flags", "") if flags is None else flags
+    pieces = ["keys.lua", *header.get("Uses", "").split()]
+    texts = [folder.joinpath(piece).read_text("utf-8") for piece in pieces]
+    shebang = f"#!lua flags={flags}\n" if flags else "#!lua\n"
+    text = shebang + "\n".join([*texts, body])
+    return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+BEGIN = load_script("begin")
+EXCHANGE = load_script("exchange")
+EXCHANGE_WHEN_FULL = load_script("exchange", flags="allow-oom")
+STATUS = load_script("status")
+DEAD_LETTERS = load_script("dead_letters")
+RETRY_DEAD = load_script("retry_dead")
+DROP_DEAD = load_script("drop_dead")
+CLAIM_END = load_script("claim_end")
+PUBLISH_VERDICT = load_script("publish_verdict")
+FORGET = load_script("forget")
+
+
+class RedisFrontier:
+    """A frontier under the keys `{<prefix>}:…` of a server.
+
+    `client` brings its own time-outs, which should be short, since a call lasts as long as they allow; its
+    retries are not needed and do no harm. `lease_seconds` is how long a lease holds without renewal,
+    `max_attempts` how often an element is handed out before it is buried. The limits of the worker that
+    began last are those of all.
+
+    `clock_offset` (seconds) moves the server's clock; only tests set it.
+    """
+
+    def __init__(
+        self,
+        client: Redis,
+        *,
+        prefix: str,
+        worker: str,
+        lease_seconds: float = 60,
+        max_attempts: int = 5,
+        limits: Mapping[str, SlotLimit],
+        default_limit: SlotLimit,
+    ) -> None:
+        self.clock_offset = 0.0
+        self._client = client
+        self._prefix = f"{{{prefix}}}:"
+        self._keys = [self._prefix + name for name in FIXED_KEYS]
+        self._worker = worker
+        self._lease = _microseconds(lease_seconds)
+        self._max_attempts = max_attempts
+        self._limits = limits
+        self._default_limit = default_limit
+        self._nonce = secrets.token_hex(8)
+        self._number = 0
+        self._unanswered: tuple[Outbox, int] | None = None
+        self._crawl_id: str | None = None
+
+    async def begin(self, crawl_id: str) -> CrawlState:
+        """Look whether the server is fit, and join the crawl on it or begin one; see the contract.
+
+        Raises `ConfigurationError` when the server is too old, may evict keys, or refuses the user or
+        password.
+        """
+        await self._inspect_server()
+        caps: list[str | int] = [self._default_limit.cap]
+        for slot, limit in self._limits.items():
+            caps += [slot, limit.cap]
+        arguments = [crawl_id, self._nonce, self._worker, self._offset(), *caps]
+        state, found, resumed = await self._begin(arguments)
+        while state == "forgetting":
+            await self._sweep(found)
+            state, found, resumed = await self._begin(arguments)
+        self._crawl_id = found
+        return CrawlState(found, resumed=resumed)
+
+    async def _begin(self, arguments: Sequence[str | int]) -> tuple[str, str, bool]:
+        state, crawl_id, *resumed = await self._run(BEGIN, self._keys, arguments)
+        return state.decode(), crawl_id.decode(), resumed == [1]
+
+    async def exchange(self, outbox: Outbox, want: int) -> Inbox:
+        """One round trip; see the contract.
+
+        When the server's memory is full, an outbox without entries passes all the same. Of one with entries
+        only the landings and renewals pass, and `FrontierUnavailable` is raised: its acks have to wait for
+        its entries, which may be the children of what is acked, and the caller repeats the whole later.
+        """
+        number = self._number_of(outbox)
+        try:
+            reply = await self._exchange(EXCHANGE, outbox, want, number)
+        except _MemoryFullError as error:
+            if outbox.entries:
+                relief = Outbox(landed=outbox.landed, renewals=outbox.renewals)
+                await self._exchange(EXCHANGE_WHEN_FULL, relief, 0, 0)
+                raise FrontierUnavailable(f"{error}; no request was added") from error
+            reply = await self._exchange(EXCHANGE_WHEN_FULL, outbox, want, number)
+        self._unanswered = None
+        return _read_inbox(reply)
+
+    def _number_of(self, outbox: Outbox) -> int:
+        """The number of this exchange: that of the last one if it was not answered and had the same outbox."""
+        if self._unanswered is None or self._unanswered[0] is not outbox:
+            self._number += 1
+            self._unanswered = (outbox, self._number)
+        return self._unanswered[1]
+
+    async def _exchange(self, script: Script, outbox: Outbox, want: int, number: int) -> Any:
+        if self._crawl_id is None:
+            raise FrontierLost("no crawl has been joined")
+        head = (
+            self._crawl_id,
+            self._worker,
+            self._nonce,
+            number,
+            self._lease,
+            self._max_attempts,
+            self._offset(),
+            want,
+        )
+        keys, messages = self._write_outbox(outbox)
+        return await self._run(script, keys, [*head, *messages])
+
+    def _write_outbox(self, outbox: Outbox) -> tuple[list[str], list[str | int | bytes]]:
+        """The keys and the messages of an exchange, as `exchange.lua` has them."""
+        keys = list(self._keys)
+        positions: dict[int, int] = {}
+
+        def position(key: Key) -> int:
+            bucket = key % BUCKETS
+            if bucket not in positions:
+                keys.append(self._bucket(bucket))
+                positions[bucket] = len(keys)
+            return positions[bucket]
+
+        words: list[str | int | bytes] = [
+            len(outbox.entries),
+            len(outbox.landed),
+            len(outbox.acks),
+            len(outbox.retries),
+            len(outbox.burials),
+            len(outbox.returns),
+            len(outbox.renewals),
+            len(outbox.pauses),
+        ]
+        for entry in outbox.entries:
+            words += (
+                entry.key,
+                entry.slot,
+                entry.callback,
+                MOST_PRIORITY - entry.priority,
+                _microseconds(entry.delay),
+                entry.payload,
+                position(entry.key),
+            )
+        for held in outbox.landed:
+            words += (held.key, held.token)
+        for held in outbox.acks:
+            words += (held.key, held.token, position(held.key))
+        for retry in outbox.retries:
+            words += (retry.held.key, retry.held.token, _microseconds(retry.delay), retry.reason)
+        for burial in outbox.burials:
+            words += (burial.held.key, burial.held.token, burial.reason)
+        for held in (*outbox.returns, *outbox.renewals):
+            words += (held.key, held.token)
+        for slot, seconds in outbox.pauses.items():
+            words += (slot, _microseconds(seconds))
+        return keys, words
+
+    async def status(self) -> Status:
+        """Counts, slots, callbacks and workers, from one script."""
+        reply = await self._run(STATUS, self._keys, [self._offset()])
+        return _read_status(reply) if reply else Status(None, Counts(0, 0, 0, 0, 0), 0, None, {}, {}, [], 0)
+
+    async def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
+        """The dead letters, oldest first."""
+        reply = await self._run(DEAD_LETTERS, self._keys, [limit])
+        return [
+            DeadLetter(
+                key=int(key),
+                slot=slot.decode(),
+                callback=callback.decode(),
+                attempts=attempts,
+                reason=reason.decode(errors="replace"),
+                died_at=float(died_at) / 1e6,
+                payload=payload,
+            )
+            for key, slot, callback, attempts, reason, died_at, payload in _rows(reply, 7)
+        ]
+
+    async def retry_dead(self) -> int:
+        """Queue every dead letter again, with its attempts back at zero; returns how many."""
+        return await self._until_few(RETRY_DEAD)
+
+    async def drop_dead(self) -> int:
+        """Remove every dead letter and forget that it was ever pushed; returns how many."""
+        return await self._until_few(DROP_DEAD)
+
+    async def _until_few(self, script: Script) -> int:
+        """Call a script on the dead letters, batch by batch, until it does less than it was asked for."""
+        total = 0
+        while True:
+            number: int = await self._run(script, self._keys, [BATCH, self._offset()])
+            total += number
+            if number < BATCH:
+                return total
+
+    async def claim_end(self) -> bool:
+        """Whether this worker may close the books; see the contract."""
+        arguments = (self._joined(), self._worker, self._lease, self._offset())
+        return bool(await self._run(CLAIM_END, [*self._keys, self._verdict_key(self._joined())], arguments))
+
+    async def publish_verdict(self, verdict: bytes) -> None:
+        """Leave the verdict for the workers that wait; it is kept for an hour, and for an hour after
+        `forget`.
+        """
+        arguments = (self._joined(), verdict, VERDICT_KEPT)
+        await self._run(PUBLISH_VERDICT, [*self._keys, self._verdict_key(self._joined())], arguments)
+
+    async def verdict(self) -> bytes | None:
+        """What was published for the crawl that this worker has joined, or None."""
+        verdict: bytes | None = await self._command("GET", self._verdict_key(self._joined()))
+        return verdict
+
+    async def forget(self) -> None:
+        """Remove the crawl with all it has seen, in some seventy short calls.
+
+        Its workers are told with the first call. If this process dies meanwhile, the next `begin` does the
+        rest.
+        """
+        found = await self._command("HGET", self._keys[0], "id")
+        if found is None:
+            found = await self._command("HGET", self._keys[0], "forgetting")
+        if found is None:
+            return
+        crawl_id = found.decode()
+        keys = [*self._keys, self._verdict_key(crawl_id)]
+        await self._run(FORGET, keys, [crawl_id, "mark", VERDICT_KEPT])
+        await self._sweep(crawl_id)
+
+    async def _sweep(self, crawl_id: str) -> None:
+        """Remove the keys of a crawl that is marked as going."""
+        for first in range(0, BUCKETS, BATCH):
+            buckets = [self._bucket(number) for number in range(first, min(first + BATCH, BUCKETS))]
+            await self._run(FORGET, [*self._keys, *buckets], [crawl_id, "sweep"])
+        await self._run(FORGET, self._keys, [crawl_id, "end"])
+
+    async def close(self) -> None:
+        """Close the client's connections."""
+        await self._client.aclose()
+
+    async def _inspect_server(self) -> None:
+        """Raise `ConfigurationError` for a server that would lose what it is given; warn of one that may."""
+        try:
+            version, policy, append_only = await self._read_server()
+        except (AuthenticationError, AuthorizationError) as error:
+            raise ConfigurationError(f"{self._place()} refuses the user or password") from error
+        except NoPermissionError:
+            logger.warning(
+                "%s does not show its configuration: whether it evicts keys is not known", self._place()
+            )
+            return
+        if version < OLDEST_VERSION:
+            raise ConfigurationError(f"{self._place()} is older than Redis 7.0")
+        if policy != "noeviction":
+            raise ConfigurationError(
+                f"{self._place()} has maxmemory-policy {policy}, which throws requests away when it is full; "
+                "set it to noeviction"
+            )
+        if append_only == "no":
+            logger.warning(
+                "%s has no append-only file: what it holds is lost when it is killed (set appendonly to yes)",
+                self._place(),
+            )
+
+    async def _read_server(self) -> tuple[tuple[int, ...], str, str]:
+        """Version, eviction policy, and "yes" or "no" for the append-only file."""
+        info = await self._command("INFO", "server")
+        version = _field(info, "redis_version")
+        policy = await self._command("CONFIG GET", "maxmemory-policy")
+        append_only = await self._command("CONFIG GET", "appendonly")
+        numbers = tuple(int(part) for part in version.split(".")[:2])
+        return numbers, _field(policy, "maxmemory-policy"), _field(append_only, "appendonly")
+
+    async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int | bytes]) -> Any:
+        """Call a script by its hash, or by its text when the server does not have it (any more)."""
+        try:
+            return await self._command("EVALSHA", script.sha, len(keys), *keys, *arguments)
+        except NoScriptError:
+            return await self._command("EVAL", script.text, len(keys), *keys, *arguments)
+
+    async def _command(self, *words: str | int | bytes) -> Any:
+        """Send a command; raises the project's errors, but for those that the callers here know what to do
+        about.
+        """
+        try:
+            return await self._client.execute_command(*words, NEVER_DECODE=True)  # type: ignore[no-untyped-call]
+        except (NoScriptError, AuthenticationError, AuthorizationError, NoPermissionError):
+            raise
+        except OutOfMemoryError as error:
+            raise _MemoryFullError(f"the memory of {self._place()} is full") from error
+        except (RedisConnectionError, RedisTimeoutError, ReadOnlyError) as error:
+            raise FrontierUnavailable(f"{self._place()} does not answer: {type(error).__name__}") from error
+        except ResponseError as error:
+            if str(error).startswith("LOST"):
+                raise FrontierLost(f"crawl {self._crawl_id} is gone from {self._place()}") from error
+            if str(error).startswith(TRY_AGAIN):
+                raise FrontierUnavailable(f"{self._place()} cannot do it now: {error}") from error
+            raise FrontierError(f"{self._place()}: {error}") from error
+        except RedisError as error:
+            raise FrontierError(f"{self._place()}: {error}") from error
+
+    def _joined(self) -> str:
+        if self._crawl_id is None:
+            raise FrontierLost("no crawl has been joined")
+        return self._crawl_id
+
+    def _offset(self) -> int:
+        return _microseconds(self.clock_offset)
+
+    def _bucket(self, number: int) -> str:
+        return f"{self._prefix}seen:{number}"
+
+    def _verdict_key(self, crawl_id: str) -> str:
+        return f"{self._prefix}verdict:{crawl_id}"
+
+    def _place(self) -> str:
+        """The server's address, without user and password."""
+        known = self._client.connection_pool.connection_kwargs
+        return str(known.get("path") or f"Redis at {known.get('host')}:{known.get('port')}")
+
+
+class _MemoryFullError(FrontierUnavailable):
+    """Raised when the server refused to start a script because its memory is full: nothing of it happened."""
+
+
+def _microseconds(seconds: float) -> int:
+    return round(seconds * 1_000_000)
+
+
+def _rows(flat: Sequence[Any], width: int) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table that was sent as one flat list."""
+    return zip(*[iter(flat)] * width, strict=True)
+
+
+def _field(reply: Any, name: str) -> str:
+    """The value of one field in an answer to INFO or CONFIG GET, in either version of the protocol; "" if
+    absent.
+    """
+    if isinstance(reply, dict):
+        fields = reply
+    elif isinstance(reply, bytes):
+        fields = dict(line.split(b":", 1) for line in reply.splitlines() if b":" in line)
+    else:
+        fields = dict(_rows(reply, 2))
+    for key, value in fields.items():
+        if (key.decode() if isinstance(key, bytes) else key) == name:
+            return value.decode() if isinstance(value, bytes) else str(value)
+    return ""
+
+
+def _read_inbox(reply: Any) -> Inbox:
+    unfinished, next_due, leases, refused, stale, buried = reply
+    return Inbox(
+        leases=[
+            Lease(int(key), int(token), attempt, slot.decode(), payload)
+            for key, token, attempt, slot, payload in _rows(leases, 5)
+        ],
+        refused=[int(key) for key in refused],
+        stale=[Held(int(key), int(token)) for key, token in _rows(stale, 2)],
+        buried=[int(key) for key in buried],
+        unfinished=unfinished,
+        next_due=None if next_due < 0 else next_due / 1e6,
+    )
+
+
+def _read_status(reply: Any) -> Status:
+    crawl_id, cells, past_due, oldest, workers, stale = reply
+    total = [0] * 5
+    slots: dict[str, list[int]] = {}
+    callbacks: dict[str, list[int]] = {}
+    for slot, callback, *numbers in _rows(cells, 7):
+        for sums in (
+            total,
+            slots.setdefault(slot.decode(), [0] * 5),
+            callbacks.setdefault(callback.decode(), [0] * 5),
+        ):
+            sums[:] = [a + b for a, b in zip(sums, numbers, strict=True)]
+    return Status(
+        crawl_id=crawl_id.decode(),
+        total=Counts(*total),
+        past_due=past_due,
+        oldest=None if oldest < 0 else float(oldest),
+        slots={name: Counts(*numbers) for name, numbers in slots.items() if any(numbers)},
+        callbacks={name: Counts(*numbers) for name, numbers in callbacks.items() if any(numbers)},
+        workers=sorted(
+            (
+                WorkerStatus(name.decode(), leased, float(last_seen) / 1e6)
+                for name, leased, last_seen in _rows(workers, 3)
+            ),
+            key=lambda status: status.worker,
+        ),
+        stale_messages=stale,
+    )

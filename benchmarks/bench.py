@@ -1,0 +1,131 @@
+"""`make bench`: one catalogue, crawled by us, by stock Scrapy, and by a bare asyncio client as the limit.
+
+All three read it from the same static copy on loopback, 32 requests at once, without delays. What each took
+is measured from outside, and its records are counted in the file that it left. The exit status is 1 when
+one of them did not end well or did not keep every listing exactly once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pstats
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from benchmarks.contestants import ROOT, Result, clean_environment, command, measure
+
+NAMES = {"ours": "this crawl", "stock": "stock Scrapy", "bare": "bare asyncio client"}
+TOP = 40
+
+
+@contextmanager
+def static_copy(listings: int, page_size: int) -> Iterator[str]:
+    """A static server in a process of its own; gives its address."""
+    arguments = [f"--listings={listings}", f"--page-size={page_size}"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.static_server", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        if not url:
+            raise RuntimeError(f"the static server ended with {process.wait()}")
+        yield url
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def table(results: Sequence[Result]) -> str:
+    """One line per run, and one per contestant with its ratios to the others (medians of wall and CPU)."""
+    lines = [
+        f"{'contestant':<22}{'wall s':>9}{'CPU s':>9}{'peak MB':>9}{'requests':>10}{'pages':>7}{'specs':>8}"
+        f"{'records':>9}{'ids':>8}{'exit':>6}{'server CPU s':>14}"
+    ]
+    lines += [
+        f"{NAMES[run.name]:<22}{run.wall_s:>9.2f}{run.cpu_s:>9.2f}{run.peak_mb:>9.0f}{run.requests:>10}"
+        f"{run.served['pages']:>7}{run.served['specs']:>8}{run.rows:>9}{run.ids:>8}{run.status:>6}"
+        f"{run.server_cpu_s:>14.2f}"
+        for run in results
+    ]
+    names = list(dict.fromkeys(run.name for run in results))
+    for other in ("bare", "stock"):
+        for name in names:
+            if other in names and name != other:
+                wall, cpu, peak = (
+                    _ratio(results, name, other, measured) for measured in ("wall_s", "cpu_s", "peak_mb")
+                )
+                lines.append(
+                    f"{NAMES[name]} / {NAMES[other]}: wall {wall:.2f}, CPU {cpu:.2f}, peak memory {peak:.2f},"
+                    f" requests {_ratio(results, name, other, 'requests'):.2f}"
+                )
+    return "\n".join(lines)
+
+
+def _ratio(results: Sequence[Result], name: str, other: str, measured: str) -> float:
+    over, under = (
+        median(getattr(run, measured) for run in results if run.name == wanted) for wanted in (name, other)
+    )
+    return float(over / under)
+
+
+def profile(url: str, page_size: int) -> int:
+    """Run this crawl under cProfile and print where its own time goes; returns its exit status."""
+    with tempfile.TemporaryDirectory() as directory:
+        stats = Path(directory) / "profile"
+        crawl = command("ours", url, page_size, Path(directory) / "output")
+        ended = subprocess.run(
+            [*crawl, "--profile", str(stats)], cwd=ROOT, env=clean_environment(), check=False
+        )
+        pstats.Stats(str(stats)).sort_stats("tottime").print_stats(TOP)
+    return ended.returncode
+
+
+def run_all(names: Sequence[str], listings: int, page_size: int, runs: int) -> list[Result]:
+    """Each contestant `runs` times, in turns; the log of a run that did not end well goes to stderr."""
+    results = []
+    with static_copy(listings, page_size) as url:
+        for name in list(names) * runs:
+            with tempfile.TemporaryDirectory() as directory:
+                output, log = Path(directory) / "output", Path(directory) / "log"
+                output.mkdir()
+                result = measure(name, url, page_size, output, log)
+                if not result.complete(listings):
+                    print(log.read_text(errors="replace")[-4_000:], file=sys.stderr)
+            results.append(result)
+    return results
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bench", description=__doc__)
+    parser.add_argument("--listings", type=int, default=71_290)
+    parser.add_argument("--page-size", type=int, default=100)
+    parser.add_argument("--only", default=",".join(NAMES), help="of ours,stock,bare; default: all")
+    parser.add_argument("--runs", type=int, default=1, help="how often each; ratios are of medians")
+    parser.add_argument(
+        "--profile", action="store_true", help="instead: run ours under cProfile, print the top 40"
+    )
+    options = parser.parse_args(arguments)
+    names = options.only.split(",")
+    if not set(names) <= NAMES.keys():
+        parser.error(f"--only: of {', '.join(NAMES)}")
+    if options.profile:
+        with static_copy(options.listings, options.page_size) as url:
+            return profile(url, options.page_size)
+    results = run_all(names, options.listings, options.page_size, options.runs)
+    print(f"{options.listings} listings, pages of {options.page_size}")
+    print(table(results))
+    return 0 if all(run.complete(options.listings) for run in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carscraper.api import units
+from carscraper.api.units import COLUMNS, TypedRow, read_quantity, typed_row
+from carscraper.exceptions import ApiError
+from tests.api.samples import listing
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "number"),
+    [
+        ("110 kW", "kW", 110),
+        ("110kw", "kW", 110),
+        ("8.5 s", "s", 8.5),
+        ("8,5 s", "s", 8.5),
+        ("10.125 s", "s", 10.125),
+        ("5.1 l/100km", "l/100km", 5.1),
+        ("5.1 L/100 km", "l/100km", 5.1),
+        ("38 329 Km", "km", 38329),
+        ("38\u00a0329 km", "km", 38329),
+        ("1\u202f038 329 Km", "km", 1038329),
+        ("38,329 km", "km", 38329),
+        ("38329km", "km", 38329),
+        ("0 Km", "km", 0),
+        ("R 499 900", "R", 499900),
+        ("R499 900.00", "R", 499900.0),
+        ("ZAR 1,499,900.50", "R", 1499900.5),
+        ("250 Nm", "Nm", 250),
+        ("1,200 Nm", "Nm", 1200),
+        ("250 km/h", "km/h", 250),
+        ("119 g/km", "g/km", 119),
+        ("1.4l", "l", 1.4),
+        ("1 395 cc", "l", 1.395),
+        ("5", "", 5),
+        ("  8.5  s ", "s", 8.5),
+    ],
+)
+def test_a_quantity_is_read_in_its_unit(text, unit, number):
+    value = read_quantity(text, unit)
+    assert value == number
+    assert type(value) is type(number)
+
+
+@pytest.mark.parametrize("text", ["", " ", "-", "n/a", "N/A", "None", "none"])
+@pytest.mark.parametrize("unit", ["kW", "R", ""])
+def test_what_says_that_there_is_nothing_is_null(text, unit):
+    assert read_quantity(text, unit) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("110", "kW"),
+        ("110 hp", "kW"),
+        ("110 kW / 150 hp", "kW"),
+        ("110 kW @ 5000", "kW"),
+        ("about 110 kW", "kW"),
+        ("5.1 - 6.0 l/100km", "l/100km"),
+        ("-5 km", "km"),
+        ("+5 km", "km"),
+        ("1e3 km", "km"),
+        ("٣ km", "km"),
+        ("38.329 km", "km"),
+        ("38 32 km", "km"),
+        ("38 3290 km", "km"),
+        ("1,234,5 km", "km"),
+        ("1.395 cc", "l"),
+        ("8,500 s", "s"),
+        (".5 s", "s"),
+        ("R 499 900 p/m", "R"),
+        ("499 900", "R"),
+        ("499 900 R", "R"),
+        ("POA", "R"),
+        ("1000000000001 km", "km"),
+        ("9" * 400 + " km", "km"),
+        ("km", "km"),
+        ("five", ""),
+        ("5 seats", ""),
+        ("unknown", "kW"),
+    ],
+)
+def test_what_is_not_known_for_certain_is_not_read(text, unit):
+    with pytest.raises(ApiError) as refusal:
+        read_quantity(text, unit)
+    assert len(str(refusal.value)) < 200
+
+
+@given(st.integers(0, 10**9), st.sampled_from([" ", "\u00a0", ",", ""]))
+def test_thousands_may_be_set_apart_in_every_way(number, mark):
+    assert read_quantity(f"{number:,} Km".replace(",", mark), "km") == number
+
+
+@given(st.decimals(0, 999, places=2), st.sampled_from(".,"))
+def test_a_fraction_follows_a_point_or_a_comma(number, point):
+    assert read_quantity(f"{number} s".replace(".", point), "s") == float(number)
+
+
+@given(st.text(), st.sampled_from(sorted(units._SPELLINGS)))
+def test_any_text_is_a_number_that_is_not_negative_or_null_or_refused(text, unit):
+    try:
+        value = read_quantity(text, unit)
+    except ApiError:
+        return
+    assert value is None or value >= 0
+
+
+def groups(**labels):
+    """Groups of one attribute each: `Top_speed="1"` stands for the label `Top speed`."""
+    return [
+        {"title": None, "attrs": [{"label": label.replace("_", " "), "value": value}]}
+        for label, value in labels.items()
+    ]
+
+
+def test_a_car_becomes_one_flat_row():
+    row = typed_row(
+        listing()["attributes"],
+        [
+            *groups(Power_Maximum_Total="110 kW", Torque_Max="250 Nm", Average="5.1 l/100km", Co2="119 g/km"),
+            *groups(Top_speed="210 km/h", Kerb_Weight="1 405 kg", Airbags_quantity="6", Price="R 499 900"),
+            {"title": "Performance", "attrs": [{"label": "0-100Kph", "value": "8.5 s"}]},
+        ],
+    )
+    assert (row.make, row.model, row.year, row.price_zar, row.mileage_km) == (
+        "Audi",
+        "A4",
+        2017,
+        289900,
+        38329,
+    )
+    assert (row.seats, row.monthly_price_zar, row.image_count, row.agent_locality) == (5, 5599.5, 12, None)
+    assert (row.power_kw, row.torque_nm, row.accel_0_100_s, row.fuel_l_100km) == (110.0, 250.0, 8.5, 5.1)
+    assert (row.top_speed_kmh, row.co2_g_km, row.kerb_weight_kg) == (210.0, 119.0, 1405.0)
+    assert (row.airbags, row.list_price_zar) == (6, 499900)
+    assert row.unread == {}
+
+
+def test_a_car_of_which_nothing_is_told_is_a_row_of_nulls():
+    row = typed_row({}, [])
+    assert all(getattr(row, name) is None for name in COLUMNS)
+    assert row.unread == {}
+
+
+@pytest.mark.parametrize("nothing", ["", "-", "n/a", "None"])
+def test_nulls_are_real_and_are_not_unread(nothing):
+    row = typed_row({"colour": nothing, "mileage": nothing, "seats": nothing}, groups(Power_Max=nothing))
+    assert (row.colour, row.mileage_km, row.seats, row.power_kw) == (None, None, None, None)
+    assert row.unread == {}
+
+
+def test_no_distance_driven_is_a_number():
+    row = typed_row({"mileage": "0 Km", "price": 0}, [])
+    assert (row.mileage_km, row.price_zar) == (0, 0)
+
+
+def test_what_cannot_be_read_is_null_and_named_with_its_raw_value():
+    row = typed_row(
+        {"mileage": "a few", "price": 99.5, "year": "2017", "title": 5, "image": "none", "seats": "5.5"},
+        groups(Power_Max="150 hp", Average="n/a"),
+    )
+    assert (row.mileage_km, row.price_zar, row.year, row.title, row.power_kw) == (
+        None,
+        None,
+        None,
+        None,
+        None,
+    )
+    assert row.unread == {
+        "mileage_km": "a few",
+        "price_zar": 99.5,
+        "year": "2017",
+        "title": 5,
+        "image_count": "none",
+        "seats": "5.5",
+        "power_kw": "150 hp",
+    }
+
+
+def test_the_first_value_that_can_be_read_counts():
+    specs = groups(Power_Max="100 kW", Power_Maximum_Total="n/a", Engine_Size="big", Engine_Capacity="1.4 l")
+    row = typed_row({"seats": "-"}, [*specs, *groups(Seats_quantity="7")])
+    assert (row.power_kw, row.engine_l, row.seats) == (100.0, 1.4, 7)
+    assert row.unread == {}
+
+
+def test_labels_are_found_in_any_case():
+    assert typed_row({}, groups(CO2="119 g/km", TOP_SPEED=" 210 km/h ")).co2_g_km == 119.0
+
+
+def test_every_value_has_the_type_of_its_column():
+    row = typed_row(
+        listing(price=289900.0, agent_coords_0_coord=-25)["attributes"], groups(Power_Max="110 kW")
+    )
+    for name, kind in COLUMNS.items():
+        assert type(getattr(row, name)) in (kind, type(None)), name
+
+
+JSON = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=12)
+    | st.lists(st.integers(), max_size=2)
+)
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(listing()["attributes"], JSON)))
+def test_any_attributes_become_a_row_of_the_right_types(attributes):
+    row = typed_row(attributes, [])
+    for name, kind in COLUMNS.items():
+        assert type(getattr(row, name)) in (kind, type(None)), name
+        assert name not in row.unread or getattr(row, name) is None
+
+
+def test_the_columns_keep_their_order():
+    assert " ".join(COLUMNS) == (
+        "title make model variant variant_short year code new_or_used condition price_zar monthly_price_zar "
+        "mileage_km body_type colour fuel_type transmission vehicle_axle_config seats province agent_name "
+        "agent_locality agent_coord_0 agent_coord_1 seller_type reference image_count engine_l cylinders "
+        "gears driven_wheels power_kw torque_nm accel_0_100_s top_speed_kmh fuel_l_100km co2_g_km fuel_tank_l "
+        "fuel_range_km length_mm width_mm height_mm wheelbase_mm ground_clearance_mm kerb_weight_kg airbags "
+        "list_price_zar"
+    )
+
+
+def test_every_column_is_documented():
+    tree = ast.parse(Path(inspect.getfile(units)).read_text(encoding="utf-8"))
+    (row,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == TypedRow.__name__]
+    documented = {
+        before.target.id
+        for before, after in zip(row.body, row.body[1:], strict=False)
+        if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr)
+    }
+    assert documented == {*COLUMNS, "unread"}

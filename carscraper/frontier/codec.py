@@ -1,0 +1,236 @@
+"""Requests written down as versioned JSON, and read back; what would not come back the same is refused.
+
+A document is an object with `v` (the version, 1), `url`, and those of the following that differ from their
+default: `method`; `headers` (name to list of values, each character a byte); `body` (text, in UTF-8) or
+`body64` (base64 of any other body); `cookies`; `meta`; `cb_kwargs`; `callback` and `errback` (names of
+methods of the spider); `priority`; `dont_filter`; `flags`; `encoding`. Nothing else is allowed in it. There
+is no pickle: reading a document back runs no code but the constructor of `Request`.
+
+`JsonRequest` and `FormRequest` come back as the plain `Request` that they amount to.
+"""
+
+from __future__ import annotations
+
+import math
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from scrapy import FormRequest, Request, Spider
+from scrapy.http import JsonRequest
+
+from carscraper.exceptions import CodecError
+
+VERSION = 1
+
+TRANSIENT_META = ("download_latency",)
+"""What Scrapy notes in `meta` about one download, which says nothing about the next."""
+
+_CLASSES = (Request, JsonRequest, FormRequest)
+_STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "v": (int,),
+    "url": (str,),
+    "method": (str,),
+    "headers": (dict,),
+    "body": (str,),
+    "body64": (str,),
+    "cookies": (dict, list),
+    "meta": (dict,),
+    "cb_kwargs": (dict,),
+    "callback": (str,),
+    "errback": (str,),
+    "priority": (int,),
+    "dont_filter": (bool,),
+    "flags": (list,),
+    "encoding": (str,),
+}
+
+
+def encode(request: Request, spider: Spider) -> bytes:
+    """Write a request of this spider down.
+
+    Raises `CodecError` that names the field and the reason when it would not come back the same: a callback
+    that is no method of the spider, or a value that JSON does not have (tuples, bytes, NaN, integers beyond
+    64 bits, objects).
+    """
+    if type(request) not in _CLASSES:
+        raise CodecError(f"class: {type(request).__qualname__} may hold more than a Request does")
+    document: dict[str, Any] = {"v": VERSION, "url": request.url}
+    if request.method != "GET":
+        document["method"] = request.method
+    if request.headers:
+        document["headers"] = {
+            name.decode("latin-1"): [value.decode("latin-1") for value in values]
+            for name, values in request.headers.items()
+        }
+    if request.body:
+        _write_body(document, request.body)
+    if request.cookies:
+        document["cookies"] = request.cookies
+    if meta := {key: value for key, value in request.meta.items() if key not in TRANSIENT_META}:
+        document["meta"] = meta
+    if request.cb_kwargs:
+        document["cb_kwargs"] = request.cb_kwargs
+    if request.callback is not None:
+        document["callback"] = _name_of("callback", request.callback, spider)
+    if request.errback is not None:
+        document["errback"] = _name_of("errback", request.errback, spider)
+    if request.priority:
+        document["priority"] = request.priority
+    if request.dont_filter:
+        document["dont_filter"] = True
+    if request.flags:
+        document["flags"] = request.flags
+    if request.encoding != "utf-8":
+        document["encoding"] = request.encoding
+    return _dump(document)
+
+
+def decode(data: bytes, spider: Spider) -> Request:
+    """Read back what `encode` wrote, for the same spider. Raises `CodecError` for anything else, and nothing
+    but that.
+    """
+    try:
+        document = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise CodecError(f"not JSON: {error}") from error
+    _check(document)
+    try:
+        return Request(
+            document["url"],
+            method=document.get("method", "GET"),
+            headers=_read_headers(document["headers"]) if "headers" in document else None,
+            body=_read_body(document),
+            cookies=document.get("cookies"),
+            meta=document.get("meta"),
+            cb_kwargs=document.get("cb_kwargs"),
+            callback=_method("callback", document, spider),
+            errback=_method("errback", document, spider),
+            priority=document.get("priority", 0),
+            dont_filter=document.get("dont_filter", False),
+            flags=document.get("flags"),
+            encoding=document.get("encoding", "utf-8"),
+        )
+    except (ValueError, TypeError, LookupError) as error:
+        raise CodecError(f"no request can be made of it: {error}") from error
+
+
+def _dump(document: dict[str, Any]) -> bytes:
+    """JSON that reads back as the same; one look at the result is cheaper than one at every value."""
+    try:
+        data = orjson.dumps(document, option=_STRICT)
+    except TypeError as error:
+        raise CodecError(_fault_in(document) or str(error)) from error
+    if orjson.loads(data) != document:
+        raise CodecError(_fault_in(document) or "it would not come back the same")
+    return data
+
+
+def _fault_in(document: dict[str, Any]) -> str | None:
+    return next(
+        (fault for field, value in document.items() if (fault := _fault(value, field)) is not None), None
+    )
+
+
+def _fault(value: Any, path: str, depth: int = 0) -> str | None:
+    """Where in a value something is that JSON does not have, and what it is; None if it is nowhere."""
+    kind = type(value)
+    if depth > 250:
+        return f"{path}: nested too deeply"
+    if kind is dict:
+        for key, inner in value.items():
+            if type(key) is not str:
+                return f"{path}: the key {key!r} is not a string"
+            if (fault := _fault(inner, f"{path}.{key}", depth + 1)) is not None:
+                return fault
+    elif kind is list:
+        for index, inner in enumerate(value):
+            if (fault := _fault(inner, f"{path}[{index}]", depth + 1)) is not None:
+                return fault
+    elif kind is float:
+        return None if math.isfinite(value) else f"{path}: JSON has no {value}"
+    elif kind is int:
+        return None if -(2**63) <= value < 2**64 else f"{path}: an integer beyond 64 bits"
+    elif kind is str:
+        return None if _is_unicode(value) else f"{path}: a string with half a surrogate pair"
+    elif value is not None and kind is not bool:
+        return f"{path}: JSON has no {kind.__name__}"
+    return None
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _write_body(document: dict[str, Any], body: bytes) -> None:
+    try:
+        document["body"] = body.decode()
+    except UnicodeDecodeError:
+        document["body64"] = b64encode(body).decode()
+
+
+def _name_of(field: str, function: Callable[..., Any], spider: Spider) -> str:
+    """The name under which the spider's class has this method."""
+    name = getattr(function, "__name__", None)
+    if name is None or not _is_method(name, spider) or getattr(spider, name) != function:
+        raise CodecError(
+            f"{field}: {function!r} is not a method of the spider, so it has no name to be found by"
+        )
+    return str(name)
+
+
+def _is_method(name: str, spider: Spider) -> bool:
+    """Whether a request may name this: a function of the spider's class that is not one of Python's own."""
+    return not name.startswith("__") and callable(getattr(type(spider), name, None))
+
+
+def _check(document: Any) -> None:
+    """Raise `CodecError` unless the document has the fields of this version, each of its type."""
+    if type(document) is not dict:
+        raise CodecError("not an object")
+    version = document.get("v")
+    if type(version) is not int or version != VERSION:
+        raise CodecError(f"v: version {version!r}, and this release knows only {VERSION}")
+    if "url" not in document:
+        raise CodecError("url: missing")
+    if "body" in document and "body64" in document:
+        raise CodecError("body64: there is a body already")
+    for field, value in document.items():
+        expected = _FIELDS.get(field)
+        if expected is None:
+            raise CodecError(f"{field}: not a field of version {VERSION}")
+        if type(value) is not expected and type(value) not in (
+            expected if isinstance(expected, tuple) else ()
+        ):
+            raise CodecError(f"{field}: of type {type(value).__name__}")
+    if not all(type(flag) is str for flag in document.get("flags", ())):
+        raise CodecError("flags: one is not a string")
+
+
+def _read_headers(headers: dict[str, Any]) -> dict[bytes, list[bytes]]:
+    for name, values in headers.items():
+        if type(values) is not list or not all(type(value) is str for value in values):
+            raise CodecError(f"headers.{name}: not a list of strings")
+    return {
+        name.encode("latin-1"): [value.encode("latin-1") for value in values]
+        for name, values in headers.items()
+    }
+
+
+def _read_body(document: dict[str, Any]) -> bytes:
+    if "body64" in document:
+        return b64decode(document["body64"], validate=True)
+    body: str = document.get("body", "")
+    return body.encode()
+
+
+def _method(field: str, document: dict[str, Any], spider: Spider) -> Callable[..., Any] | None:
+    name = document.get(field)
+    if name is None:
+        return None
+    if not _is_method(name, spider):
+        raise CodecError(f"{field}: the spider has no method {name!r}")
+    method: Callable[..., Any] = getattr(spider, name)
+    return method

@@ -27,21 +27,16 @@ TOP = 40
 def static_copy(listings: int, page_size: int) -> Iterator[str]:
     """A static server in a process of its own; gives its address."""
     arguments = [f"--listings={listings}", f"--page-size={page_size}"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.static_server", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        if not url:
-            raise RuntimeError(f"the static server ended with {process.wait()}")
-        yield url
-    finally:
-        process.terminate()
-        process.wait(10)
+    command_line = [sys.executable, "-m", "benchmarks.static_server", *arguments]
+    with subprocess.Popen(command_line, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            if not url:
+                raise RuntimeError(f"the static server ended with {process.wait()}")
+            yield url
+        finally:
+            process.terminate()
 
 
 def table(results: Sequence[Result]) -> str:

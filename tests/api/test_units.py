@@ -225,8 +225,8 @@ def test_the_columns_keep_their_order():
         "mileage_km body_type colour fuel_type transmission vehicle_axle_config seats province agent_name "
         "agent_locality agent_coord_0 agent_coord_1 seller_type reference image_count engine_l cylinders "
         "gears driven_wheels power_kw torque_nm accel_0_100_s top_speed_kmh fuel_l_100km co2_g_km "
-        "fuel_tank_l fuel_range_km length_mm width_mm height_mm wheelbase_mm ground_clearance_mm kerb_weight_kg "
-        "airbags list_price_zar"
+        "fuel_tank_l fuel_range_km length_mm width_mm height_mm wheelbase_mm ground_clearance_mm "
+        "kerb_weight_kg airbags list_price_zar"
     )
 
 

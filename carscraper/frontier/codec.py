@@ -201,9 +201,7 @@ def _check(document: Any) -> None:
         expected = _FIELDS.get(field)
         if expected is None:
             raise CodecError(f"{field}: not a field of version {VERSION}")
-        if type(value) is not expected and type(value) not in (
-            expected if isinstance(expected, tuple) else ()
-        ):
+        if type(value) not in expected:
             raise CodecError(f"{field}: of type {type(value).__name__}")
     if not all(type(flag) is str for flag in document.get("flags", ())):
         raise CodecError("flags: one is not a string")

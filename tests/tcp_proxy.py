@@ -1,0 +1,107 @@
+"""A TCP proxy that can cut connections, swallow answers, go silent and be slow, at the word of a test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import TracebackType
+
+
+class TcpProxy:
+    """Stands between a client and a server on 127.0.0.1, within the test's event loop; use with `async with`.
+
+    The faults are attributes that may be changed at any time. They hold for connections that are open, too.
+    """
+
+    def __init__(self, server_port: int) -> None:
+        self.port = 0
+        self.delay = 0.0
+        """Seconds by which each piece of an answer is late."""
+        self.black_hole = False
+        """True: nothing goes through, in either direction, and nothing is closed."""
+        self.answer_bytes_left: int | None = None
+        """So many bytes of answers go through; then the connection that the next one is for is cut. None: no
+        limit.
+        """
+        self.answer_bytes = 0
+        """Bytes of answers that went through."""
+        self._server_port = server_port
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    def drop_next_answer(self, after: int = 0) -> None:
+        """Cut the connection after `after` bytes of the next answer; what was asked has been done by then."""
+        self.answer_bytes_left = after
+
+    def heal(self) -> None:
+        """Take all faults back."""
+        self.delay, self.black_hole, self.answer_bytes_left = 0.0, False, None
+
+    def cut(self) -> None:
+        """Close every connection that is open now."""
+        for writer in list(self._writers):
+            writer.close()
+
+    async def __aenter__(self) -> TcpProxy:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._server is not None:
+            self._server.close()
+        self.cut()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
+        except OSError:
+            writer.close()
+            return
+        self._writers |= {writer, server_writer}
+        for pump in (self._ask(reader, server_writer), self._answer(server_reader, writer)):
+            task = asyncio.create_task(pump)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                await self._pass_black_hole()
+                writer.write(data)
+                await writer.drain()
+        self._close(writer)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                await self._pass_black_hole()
+                if self.delay:
+                    await asyncio.sleep(self.delay)
+                if self.answer_bytes_left is not None:
+                    data = data[: self.answer_bytes_left]
+                    self.answer_bytes_left -= len(data)
+                writer.write(data)
+                self.answer_bytes += len(data)
+                if self.answer_bytes_left == 0:
+                    self.answer_bytes_left = None
+                    break
+                await writer.drain()
+        self._close(writer)
+
+    async def _pass_black_hole(self) -> None:
+        while self.black_hole:
+            await asyncio.sleep(0.01)
+
+    def _close(self, writer: asyncio.StreamWriter) -> None:
+        self._writers.discard(writer)
+        writer.close()

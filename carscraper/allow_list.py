@@ -48,5 +48,7 @@ class AllowListMiddleware:
             allowed = False
         if not allowed:
             self._stats.inc_value("allow_list/refused")
-            raise NotAllowed(f"{request.url} is not at {self._origin}, the only place that this crawl may ask")
+            raise NotAllowed(
+                f"{request.url} is not at {self._origin}, the only place that this crawl may ask"
+            )
         self._known_good.add((parts.scheme, parts.netloc))

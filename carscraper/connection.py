@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from redis.asyncio import Redis
+from scrapy.settings import Settings
 from scrapy_redis import connection
 
 from carscraper.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings, Settings
+    from scrapy.settings import BaseSettings
 
+_READ_BY_SCRAPY_REDIS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_ENCODING")
 _TIMEOUT = 5.0
 """Seconds until a Redis that does not answer counts as unavailable, unless `REDIS_PARAMS` says otherwise."""
 
@@ -30,8 +32,8 @@ def redis_client(settings: BaseSettings) -> Redis | None:
         "redis_cls": Redis,
         "decode_responses": False,
     }
-    asked: Settings = settings.copy()  # type: ignore[assignment]
-    asked.setdict({"REDIS_PARAMS": params, "REDIS_DECODE_RESPONSES": None}, priority="cmdline")
+    asked = Settings({"REDIS_PARAMS": params})
+    asked.setdict({name: settings.get(name) for name in _READ_BY_SCRAPY_REDIS})
     try:
         client: Redis = connection.from_settings(asked)
     except ValueError as error:

@@ -21,7 +21,9 @@ class QuietLogFormatter(logformatter.LogFormatter):
         """Nothing."""
         return None
 
-    def dropped(self, item: Any, exception: BaseException, *args: Any, **kwargs: Any) -> LogFormatterResult | None:  # type: ignore[override]
+    def dropped(
+        self, item: Any, exception: BaseException, *args: Any, **kwargs: Any
+    ) -> LogFormatterResult | None:  # type: ignore[override]
         """Nothing for what was kept in the ledger; a line without the item for a record that was set aside."""
         if getattr(exception, "log_level", None) == "DEBUG":
             return None

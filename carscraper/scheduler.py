@@ -35,7 +35,17 @@ from carscraper.config import Config
 from carscraper.exceptions import CodecError, FrontierError, FrontierLost, FrontierUnavailable
 from carscraper.frontier import codec
 from carscraper.frontier.build import build_frontier, is_resumable, is_shared
-from carscraper.frontier.contract import Burial, DeadLetter, Entry, Frontier, Held, Lease, Outbox, Retry, Status
+from carscraper.frontier.contract import (
+    Burial,
+    DeadLetter,
+    Entry,
+    Frontier,
+    Held,
+    Lease,
+    Outbox,
+    Retry,
+    Status,
+)
 from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
 from carscraper.pipelines.contract import DurableStore
 
@@ -216,7 +226,9 @@ class FrontierScheduler(BaseScheduler):
                 self.last_dead = await self.frontier.dead_letters()
         except (TimeoutError, FrontierError) as error:
             held = len(self._tasks) + len(self._finished) + len(self._outbox.acks)
-            logger.warning("Left without the frontier's answer (%s); %d leases will expire", error or "timed out", held)
+            logger.warning(
+                "Left without the frontier's answer (%s); %d leases will expire", error or "timed out", held
+            )
             self._exchanging.cancel()
         await self.frontier.close()
 
@@ -357,7 +369,11 @@ class FrontierScheduler(BaseScheduler):
 
     @property
     def _stores(self) -> list[DurableStore]:
-        return [store for store in self._crawler.engine.scraper.itemproc.middlewares if isinstance(store, DurableStore)]
+        return [
+            store
+            for store in self._crawler.engine.scraper.itemproc.middlewares
+            if isinstance(store, DurableStore)
+        ]
 
     @property
     def _starving(self) -> bool:

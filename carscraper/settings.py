@@ -99,6 +99,9 @@ TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 CONCURRENT_ITEMS = 2  # tasks started per response; the pipelines only put records into a batch, so more cost time and gain none
 LOG_FORMATTER = "carscraper.logformatter.QuietLogFormatter"
+SCRAPER_SLOT_MAX_ACTIVE_SIZE = (
+    1_000_000  # bytes of answers being parsed: six pages. Scrapy's five million cost 60 MB more
+)
 DNS_TIMEOUT = 10
 
 # Components
@@ -122,9 +125,12 @@ DOWNLOADER_MIDDLEWARES = {
 }
 
 SPIDER_MIDDLEWARES = {
-    # Not needed: no request's URL is long, and depth says nothing about a flat catalogue.
+    # Not needed, and each is a layer around every record: no URL is long, depth says nothing about a flat catalogue, one start
+    # request needs no mark, and no request copies another's meta.
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
+    "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
+    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
 }
 
 ITEM_PIPELINES = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from carscraper.connection import redis_client
 from carscraper.exceptions import ConfigurationError
 from carscraper.frontier.contract import Frontier, SlotLimit
+from carscraper.frontier.redis import RedisFrontier
 from carscraper.frontier.sqlite import SqliteFrontier
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ def build_frontier(settings: BaseSettings, config: Config, worker: str, *, spide
     }
     client = redis_client(settings)
     if client is not None:
-        from carscraper.frontier.redis import RedisFrontier
         return RedisFrontier(
             client,
             prefix=(settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s") % {"spider": spider},
@@ -56,7 +56,9 @@ def build_frontier(settings: BaseSettings, config: Config, worker: str, *, spide
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigurationError(f"JOBDIR: {path.parent} cannot be made: {error.strerror or error}") from error
+            raise ConfigurationError(
+                f"JOBDIR: {path.parent} cannot be made: {error.strerror or error}"
+            ) from error
     return SqliteFrontier(
         path,
         worker=worker,

@@ -120,7 +120,9 @@ class Completeness:
         kept = await asyncio.to_thread(self._archive.kept)
         verdict = self._judge(reading, kept, dead, unfinished)
         await asyncio.to_thread(self._archive.publish, kept)
-        await asyncio.to_thread(self._archive.report, self._run(verdict, "complete" if verdict.complete else "incomplete"))
+        await asyncio.to_thread(
+            self._archive.report, self._run(verdict, "complete" if verdict.complete else "incomplete")
+        )
         scheduler = self._scheduler()
         if not (verdict.given_up and scheduler and scheduler.identity.resumable):
             await asyncio.to_thread(self._archive.end)

@@ -44,7 +44,9 @@ class Progress:
         on_terminal = sys.stderr.isatty()
         if on_terminal:
             self._stack.enter_context(logging_redirect_tqdm())
-            self._bar = self._stack.enter_context(tqdm(unit=" cars", dynamic_ncols=True, smoothing=0.1, desc="cars"))
+            self._bar = self._stack.enter_context(
+                tqdm(unit=" cars", dynamic_ncols=True, smoothing=0.1, desc="cars")
+            )
         self._loop = create_looping_call(self._show_bar if on_terminal else self._show_line)
         self._loop.start(_BAR_SECONDS if on_terminal else _LINE_SECONDS, now=False)
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
-def build_response_store(settings: BaseSettings) -> ResponseStore:
-    """The store for these settings, not opened yet."""
+def build_response_store(settings: BaseSettings, *, spider: str) -> ResponseStore:
+    """The store of the spider of that name, not opened yet. On Redis its keys share the frontier's hash tag."""
     config = Config.from_settings(settings)
     client = redis_client(settings)
     if client is not None:
-        return RedisResponseStore(client, prefix="cars", ttl=config.spec_ttl)
+        return RedisResponseStore(client, prefix=f"{{{spider}}}", ttl=config.spec_ttl)
     return SqliteResponseStore(config.output_dir / "responses.sqlite")

@@ -47,7 +47,7 @@ class ResponseStoreMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._max_age = Config.from_settings(crawler.settings).spec_ttl
-        self.store: ResponseStore = build_response_store(crawler.settings)
+        self.store: ResponseStore = build_response_store(crawler.settings, spider=crawler.spidercls.name)
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._owners: dict[str, Request] = {}
         crawler.signals.connect(self._open, signals.spider_opened)

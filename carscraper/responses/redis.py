@@ -37,8 +37,8 @@ class RedisResponseStore:
     the whole catalogue 20 MB.
 
     A server that is down, slow, full or restarted makes misses and lost entries, never an error: every call
-    gives up after `patience` seconds. The client is the caller's: it is not closed here, and must not
-    decode responses.
+    gives up after `patience` seconds. The client belongs to the store, which closes it, and must not decode
+    responses.
     """
 
     def __init__(
@@ -127,7 +127,8 @@ class RedisResponseStore:
         return removed
 
     async def close(self) -> None:
-        """Nothing to do: the client is the caller's."""
+        """Close the client."""
+        await self._client.aclose()
 
     async def _read(self, keys: Sequence[str]) -> list[StoredResponse]:
         values = await self._call("mget", [self._prefix + key for key in keys]) if keys else None

@@ -59,7 +59,9 @@ class RetryMiddleware(ScrapyRetryMiddleware):
 
     _longest: float
 
-    def process_response(self, request: Request, response: Response, spider: Any = None) -> Request | Response:
+    def process_response(
+        self, request: Request, response: Response, spider: Any = None
+    ) -> Request | Response:
         """Retry by status; raises `RequestFailed` once the scheduler knows what to do."""
         if response.status not in self.retry_http_codes or request.meta.get("dont_retry", False):
             return response
@@ -72,7 +74,9 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         self._try_later(scheduler, request, f"status {response.status}", response.body, delay or 0.0)
         raise RequestFailed(f"status {response.status}")
 
-    def process_exception(self, request: Request, exception: Exception, spider: Any = None) -> Request | Response | None:
+    def process_exception(
+        self, request: Request, exception: Exception, spider: Any = None
+    ) -> Request | Response | None:
         """Retry by exception; raises `RequestFailed` once the scheduler knows what to do."""
         if not isinstance(exception, self.exceptions_to_retry) or request.meta.get("dont_retry", False):
             return None

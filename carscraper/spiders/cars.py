@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
 
 from carscraper.api.endpoints import SearchFilters, SpecKey, page_offset, search_url, spec_url
 from carscraper.api.search_page import Listing, SearchPage, parse_search_page
-from carscraper.api.specs import parse_specs
+from carscraper.api.specs import Specs, parse_specs
 from carscraper.config import Config
 from carscraper.exceptions import ApiError, ConfigurationError
 from carscraper.fingerprints import DISTINCT
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
+_PARSED_SPECS = 1024
+"""Specs kept parsed, about 15 KB each: many are asked for again soon, and parsing took a third of a crawl."""
 _PAGE_PRIORITY, _SPEC_PRIORITY = 0, 10
 """Specs go first, so that few requests wait at any time."""
 
@@ -48,7 +51,9 @@ class CarsSpider(Spider):
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         """Raises `ConfigurationError` for an argument that is unknown or a setting that is refused."""
-        spider = cls(Config.from_settings(crawler.settings), **{k: v for k, v in kwargs.items() if k != "_job"})
+        spider = cls(
+            Config.from_settings(crawler.settings), **{k: v for k, v in kwargs.items() if k != "_job"}
+        )
         spider._set_crawler(crawler)
         return spider
 
@@ -123,9 +128,7 @@ class CarsSpider(Spider):
             if key.text in groups:
                 yield Car(listing.id, listing.url, scraped_at, listing.attributes, groups[key.text])
             else:
-                waiting.setdefault(key, []).append(
-                    [listing.id, listing.url, scraped_at, listing.attributes]
-                )
+                waiting.setdefault(key, []).append([listing.id, listing.url, scraped_at, listing.attributes])
         for key, row in waiting.items():
             yield self._spec_request(key, row)
 
@@ -174,7 +177,7 @@ class CarsSpider(Spider):
         """The groups of a spec; empty when the API has none for this car (404). Raises `ApiError`."""
         if status == 404:
             return []
-        specs = parse_specs(body)
+        specs = _parse_specs(body)
         self._note_unknown(specs.unknown)
         return specs.groups
 
@@ -184,6 +187,11 @@ class CarsSpider(Spider):
             if not self.crawler.stats.get_value(f"api/unknown/{name}"):
                 self.logger.warning("The API has a field that is new to us: %s", name)
             self.crawler.stats.inc_value(f"api/unknown/{name}")
+
+
+@lru_cache(_PARSED_SPECS)
+def _parse_specs(body: bytes) -> Specs:
+    return parse_specs(body)
 
 
 def read_arguments(arguments: dict[str, str]) -> tuple[int | None, SearchFilters]:

@@ -1,0 +1,66 @@
+# `make crawl` and `make test` do all the set-up by themselves, on a Debian 12 with Python >= 3.11 and make.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON   ?= python3
+VENV     := .venv
+BIN      := $(VENV)/bin
+LISTINGS ?= 71290
+JOBS     ?= 2
+
+# Full speed, which only a site of one's own can take: no throttling, 32 requests at once.
+FULL_SPEED := -s CONCURRENT_REQUESTS=32 -s CONCURRENT_REQUESTS_PER_DOMAIN=32 -s AUTOTHROTTLE_ENABLED=False
+
+.PHONY: help
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+$(VENV)/.run: requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.run
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+.PHONY: install
+install: $(VENV)/.run  ## install what the crawler needs, into .venv
+
+.PHONY: crawl
+crawl: $(VENV)/.run  ## read a whole stand-in catalogue into data/cars.json
+	@set -eu; address=$$(mktemp); \
+	$(BIN)/scrapy demo --listings $(LISTINGS) >$$address & demo=$$!; \
+	trap 'kill $$demo 2>/dev/null; rm -f $$address' EXIT; \
+	until [ -s $$address ]; do kill -0 $$demo; sleep 0.1; done; \
+	CARS_API_URL=$$(cat $$address) $(BIN)/scrapy crawl cars $(FULL_SPEED)
+
+.PHONY: test
+test: $(VENV)/.dev servers  ## run all tests; starts every server that it needs
+	$(BIN)/pytest -n $(JOBS) --dist loadfile
+
+.PHONY: servers
+servers:
+	@command -v redis-server >/dev/null || { \
+	  echo "installing redis-server for the tests"; \
+	  as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$as_root apt-get update -qq && $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server; }
+
+.PHONY: check
+check: $(VENV)/.dev  ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.PHONY: bench
+bench: $(VENV)/.dev  ## this crawl, stock Scrapy and a bare client, side by side
+	$(BIN)/python -m benchmarks.bench --listings $(LISTINGS)
+
+.PHONY: bench-frontier
+bench-frontier: $(VENV)/.dev servers  ## the queue against scrapy-redis' queue, on one Redis
+	$(BIN)/python -m benchmarks.frontier
+
+.PHONY: clean
+clean:  ## remove what was built and crawled; the environment stays
+	rm -rf data build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

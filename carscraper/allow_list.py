@@ -11,9 +11,10 @@ from carscraper.api.endpoints import api_origin
 from carscraper.config import Config
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from typing_extensions import Self
 
 
 class NotAllowed(IgnoreRequest):
@@ -23,8 +24,8 @@ class NotAllowed(IgnoreRequest):
 class AllowListMiddleware:
     """Refuses every request whose scheme, host or port is not that of `CARS_API_URL`.
 
-    It stands next to the downloader, so that redirects, retries and requests made by other middlewares pass it too, and it heeds no
-    `dont_filter`, which lets Scrapy's own off-site check be skipped.
+    It stands next to the downloader, so that redirects, retries and requests made by other middlewares pass
+    it too, and it heeds no `dont_filter`, which lets Scrapy's own off-site check be skipped.
     """
 
     def __init__(self, crawler: Crawler) -> None:

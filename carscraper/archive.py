@@ -3,16 +3,17 @@
 Under the output directory:
 
     cars.json                                  the records of the crawl that ended last, one JSON array
-    run.json                                   its verdict
-    batches/<crawl id>/crawl.json              {"resumable": bool, "ended": bool}
-    batches/<crawl id>/<ms>-<worker>-<n>.cars.jsonl     committed records, one `Car` a line
-    batches/<crawl id>/<ms>-<worker>-<n>.ledger.jsonl   what the verdict is reached from: pages read, listings set aside
+    run.json                                   its verdict batches/<crawl id>/crawl.json
+    {"resumable": bool, "ended": bool} batches/<crawl id>/<ms>-<worker>-<n>.cars.jsonl     committed records,
+    one `Car` a line batches/<crawl id>/<ms>-<worker>-<n>.ledger.jsonl   what the verdict is reached from:
+    pages read, listings set aside
 
-`<ms>` is the time of the commit (milliseconds since the epoch), so that names sort by age, and `<worker>` differs for
-every process, so that names never clash. A name that starts with a dot is not committed and may be torn.
+`<ms>` is the time of the commit (milliseconds since the epoch), so that names sort by age, and `<worker>`
+differs for every process, so that names never clash. A name that starts with a dot is not committed and may
+be torn.
 
-If the process dies: before `os.replace`, the batch is absent; after it, the batch is whole, and after the `fsync` of
-the directory it also outlives a loss of power. Only then is it called durable.
+If the process dies: before `os.replace`, the batch is absent; after it, the batch is whole, and after the
+`fsync` of the directory it also outlives a loss of power. Only then is it called durable.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ _NO_SPECS_SUFFIX = b'"car_specs":[]}'
 
 
 def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
-    """Put a file in place in one step: a reader sees the old one or the new one, whole, also after a loss of power.
+    """Put a file in place in one step: a reader sees the old one or the new one, whole, also after a loss of
+    power.
 
-    Raises `OSError` when the disk refuses; then the old file is untouched. Nothing is retried here: after a failed
-    `fsync` the written pages may be gone, so the caller has to write anew.
+    Raises `OSError` when the disk refuses; then the old file is untouched. Nothing is retried here: after a
+    failed `fsync` the written pages may be gone, so the caller has to write anew.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -63,7 +65,8 @@ class Kept:
     """What a crawl has kept, by listing id."""
 
     newest: dict[str, tuple[int, int]]
-    """Id to the place of its newest record: index of the file among the sorted ones, and line, both from 0."""
+    """Id to the place of its newest record: index of the file among the sorted ones, and line, both from 0.
+    """
     without_specs: int
     """How many of those newest records have empty specs."""
 

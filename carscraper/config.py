@@ -1,7 +1,7 @@
 """This project's own settings, read and checked once, at start.
 
-`settings.py` says what each one is for; here stands what is accepted. A value that is not is refused by name with a
-`ConfigurationError`, before anything is asked of the site.
+`settings.py` says what each one is for; here stands what is accepted. A value that is not is refused by name
+with a `ConfigurationError`, before anything is asked of the site.
 """
 
 from __future__ import annotations

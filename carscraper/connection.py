@@ -21,7 +21,8 @@ _TIMEOUT = 5.0
 def redis_client(settings: BaseSettings) -> Redis | None:
     """A client as `REDIS_URL` and `REDIS_PARAMS` say; None when `REDIS_URL` is not set.
 
-    Raises `ConfigurationError` for a URL that is none; the message does not repeat it, since it may hold a password.
+    Raises `ConfigurationError` for a URL that is none; the message does not repeat it, since it may hold a
+    password.
     """
     if not settings.get("REDIS_URL"):
         return None

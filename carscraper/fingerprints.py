@@ -15,8 +15,8 @@ DISTINCT = "distinct"
 class RequestFingerprinter:
     """Method, URL as written, body, and `meta["distinct"]`; 20 bytes of BLAKE2b.
 
-    URLs are not canonicalised: this project writes every URL itself, the same way each time, and canonicalising cost as much
-    as the rest of a request's way through the scheduler.
+    URLs are not canonicalised: this project writes every URL itself, the same way each time, and
+    canonicalising cost as much as the rest of a request's way through the scheduler.
     """
 
     def fingerprint(self, request: Request) -> bytes:

@@ -19,7 +19,9 @@ class Car:
     car_attrs: dict[str, Any]
     """The listing's attributes as the API gave them, none renamed or converted."""
     car_specs: list[dict[str, Any]]
-    """Groups `{"title", "attrs": [{"label", "value"}]}` as the API gave them; empty when it has none for this car."""
+    """Groups `{"title", "attrs": [{"label", "value"}]}` as the API gave them; empty when it has none for this
+    car.
+    """
 
 
 @dataclass(slots=True)

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from scrapy import logformatter
 
 if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.http import Response
     from scrapy.logformatter import LogFormatterResult
+    from twisted.python.failure import Failure
 
 
 class QuietLogFormatter(logformatter.LogFormatter):
-    """Leaves out the two lines per page and record that Scrapy logs at DEBUG; building them took a tenth of a crawl."""
+    """Leaves out the two lines per page and record that Scrapy logs at DEBUG; building them takes time."""
 
-    def crawled(self, *_: Any, **__: Any) -> LogFormatterResult | None:  # type: ignore[override]
+    def crawled(  # type: ignore[override]
+        self, request: Request, response: Response, spider: Spider
+    ) -> LogFormatterResult | None:
         """Nothing."""
         return None
 
-    def scraped(self, *_: Any, **__: Any) -> LogFormatterResult | None:
+    def scraped(  # type: ignore[override]
+        self, item: Any, response: Response | Failure | None, spider: Spider
+    ) -> LogFormatterResult | None:
         """Nothing."""
         return None
 
-    def dropped(
-        self, item: Any, exception: BaseException, *args: Any, **kwargs: Any
-    ) -> LogFormatterResult | None:  # type: ignore[override]
+    def dropped(  # type: ignore[override]
+        self, item: Any, exception: BaseException, response: Response | Failure | None, spider: Spider
+    ) -> LogFormatterResult | None:
         """Nothing for what was kept in the ledger; a line without the item for a record that was set aside."""
         if getattr(exception, "log_level", None) == "DEBUG":
             return None
-        return {"level": 30, "msg": "Set aside: %(problem)s", "args": {"problem": str(exception)}}
+        return {
+            "level": logging.WARNING,
+            "msg": "Set aside: %(problem)s",
+            "args": {"problem": str(exception)},
+        }

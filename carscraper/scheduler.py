@@ -1,18 +1,19 @@
 """Scrapy's scheduler on a frontier: synchronous to the engine, asynchronous to the queue.
 
-The engine asks `next_request` and is answered from a small buffer of leases; what it says goes to an outbox. One task
-exchanges both with the frontier, so that a slow or frozen Redis never holds up the reactor.
+The engine asks `next_request` and is answered from a small buffer of leases; what it says goes to an outbox.
+One task exchanges both with the frontier, so that a slow or frozen Redis never holds up the reactor.
 
 A lease's way, and when each step is said to the frontier:
 
 1. *handed out*: `next_request` decodes it and remembers which request object carries it;
 2. *landed*: off the wire, so that its slot may be asked for the next one;
-3. *finished*: the request is neither in the downloader nor in the scraper any more. What it yielded is in the outbox
-   or beyond by then, because Scrapy enqueues children and runs items through the pipelines first;
-4. *acknowledged*: every store is durable past the number that it had reached at step 3. Entries travel before acks in
-   one transaction, so children are in the frontier before their parent leaves it.
+3. *finished*: the request is neither in the downloader nor in the scraper any more. What it yielded is in the
+   outbox or beyond by then, because Scrapy enqueues children and runs items through the pipelines first;
+4. *acknowledged*: every store is durable past the number that it had reached at step 3. Entries travel before
+   acks in one transaction, so children are in the frontier before their parent leaves it.
 
-A request that failed is told so by `retry` or `bury` before it finishes; then that is said in step 3 instead of 4.
+A request that failed is told so by `retry` or `bury` before it finishes; then that is said in step 3 instead
+of 4.
 """
 
 from __future__ import annotations
@@ -50,11 +51,12 @@ from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
 from carscraper.pipelines.contract import DurableStore
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
-    from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +65,8 @@ _TICK = 0.02
 _IDLE_POLL = 0.5
 """Seconds between two looks at a shared frontier while this worker has nothing to do."""
 _FAREWELL = 3.0
-"""Seconds that the last exchange may take when the crawl is stopped; after that, leases expire by themselves."""
+"""Seconds that the last exchange may take when the crawl is stopped; after that, leases expire by themselves.
+"""
 
 
 @dataclass(eq=False, slots=True)
@@ -85,9 +88,9 @@ class _Task:
 class FrontierScheduler(BaseScheduler):
     """A drop-in for `scrapy_redis.scheduler.Scheduler` that loses nothing.
 
-    In memory by default; in `JOBDIR` when that is set; shared through Redis when `REDIS_URL` is set. Requests must be
-    writable by `frontier.codec`: callbacks by name, JSON values. One that is not is refused, logged, and counted in
-    the stat `frontier/unwritable`. `meta={"delay": seconds}` delays a request.
+    In memory by default; in `JOBDIR` when that is set; shared through Redis when `REDIS_URL` is set. Requests
+    must be writable by `frontier.codec`: callbacks by name, JSON values. One that is not is refused, logged,
+    and counted in the stat `frontier/unwritable`. `meta={"delay": seconds}` delays a request.
 
     Whoever ends a crawl asks `ended`: the frontier is empty for all workers, every lease settled.
     """
@@ -132,7 +135,9 @@ class FrontierScheduler(BaseScheduler):
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
-        """Put a request in the outbox. False when it cannot be written down; duplicates are found by the frontier."""
+        """Put a request in the outbox. False when it cannot be written down; duplicates are found by the
+        frontier.
+        """
         try:
             entry = self._entry(request)
         except CodecError as error:
@@ -175,7 +180,9 @@ class FrontierScheduler(BaseScheduler):
         )
 
     def attempt(self, request: Request) -> int | None:
-        """How often a leased request was handed out, this time included; None for one that is not leased (robots.txt)."""
+        """How often a leased request was handed out, this time included; None for one that is not leased
+        (robots.txt).
+        """
         task = self._tasks.get(request)
         return task.lease.attempt if task else None
 
@@ -287,7 +294,9 @@ class FrontierScheduler(BaseScheduler):
             self._wake_engine()
 
     async def _wait_for_news(self) -> None:
-        """Return when there is something to say, or something may be handed out, but not more often than each tick."""
+        """Return when there is something to say, or something may be handed out, but not more often than each
+        tick.
+        """
         now = time.monotonic()
         if (rest := self._last_exchange + _TICK - now) > 0:
             await asyncio.sleep(rest)
@@ -313,7 +322,9 @@ class FrontierScheduler(BaseScheduler):
                 return
 
     async def _has_ended_elsewhere(self) -> bool:
-        """True when the crawl is gone because another worker has closed its books; then the engine may go idle."""
+        """True when the crawl is gone because another worker has closed its books; then the engine may go
+        idle.
+        """
         try:
             ended = await self.frontier.verdict() is not None
         except FrontierError:
@@ -432,12 +443,12 @@ class FrontierScheduler(BaseScheduler):
     def _on_spider_error(self, failure: Failure, response: Any) -> None:
         request = getattr(response, "request", None)
         if request is not None:
-            self.bury(request, f"{failure.type.__name__}: {failure.value}")
+            self.bury(request, f"{type(failure.value).__name__}: {failure.value}")
 
     def _on_item_error(self, failure: Failure, response: Any) -> None:
         request = getattr(response, "request", None)
         if request is not None:
-            self.bury(request, f"a pipeline failed: {failure.type.__name__}: {failure.value}")
+            self.bury(request, f"a pipeline failed: {type(failure.value).__name__}: {failure.value}")
 
 
 def _has_news(outbox: Outbox) -> bool:

@@ -1,8 +1,8 @@
 """The wiring: every component and why it stands there, every setting with its unit, default and reason.
 
-Each public setting (`CARS_…`, `REDIS_URL`, `MONGO_URI`, `POSTGRES_DSN`, `JOBDIR`) takes its default from the environment variable of the same name;
-`-s NAME=value` and scrapyd's `setting=NAME=value` go before. `config.py` checks the values; `docs/settings.md` is the
-manual. What is not named here is as Scrapy has it.
+Each public setting (`CARS_…`, `REDIS_URL`, `MONGO_URI`, `POSTGRES_DSN`, `JOBDIR`) takes its default from the
+environment variable of the same name; `-s NAME=value` and scrapyd's `setting=NAME=value` go before.
+`config.py` checks the values; `docs/settings.md` is the manual. What is not named here is as Scrapy has it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,24 @@ CARS_API_URL = os.environ.get("CARS_API_URL", "https://api.cars.co.za/fw/public"
 """Where the API is: an absolute http or https URL. It is also the only place that requests may go to."""
 
 CARS_OUTPUT_DIR = os.environ.get("CARS_OUTPUT_DIR", "data")
-"""Directory of `cars.json`, `run.json`, the committed batches and the stored responses; made when it is missing."""
+"""Directory of `cars.json`, `run.json`, the committed batches and the stored responses; made when it is
+missing.
+"""
 
 CARS_PAGE_SIZE = os.environ.get("CARS_PAGE_SIZE", "100")
 """Listings per page asked for, 1 to 1000. The API may give fewer; the size of its answer is what counts."""
 
 CARS_SPEC_TTL = os.environ.get("CARS_SPEC_TTL", str(30 * 24 * 3600))
-"""Seconds that a stored spec is good: 30 days, since the specification of a variant and year hardly changes."""
+"""Seconds that a stored spec is good: 30 days, since the specification of a variant and year hardly changes.
+"""
 
 CARS_BATCH_SIZE = os.environ.get("CARS_BATCH_SIZE", "1000")
 """Records per batch. Larger ones save fsyncs; four of them may be in memory at once."""
 
 CARS_BATCH_SECONDS = os.environ.get("CARS_BATCH_SECONDS", "1")
-"""Seconds after which a batch is committed although it is not full, 0.01 to 1; requests are acknowledged after that."""
+"""Seconds after which a batch is committed although it is not full, 0.01 to 1; requests are acknowledged
+after that.
+"""
 
 CARS_MAX_SWEEPS = os.environ.get("CARS_MAX_SWEEPS", "4")
 """How often all listing pages are read at most, when listings come and go meanwhile."""
@@ -40,7 +45,9 @@ CARS_LEASE_SECONDS = os.environ.get("CARS_LEASE_SECONDS", "60")
 """Seconds after which a dead worker's requests go to another one. Leases are renewed at a third of it."""
 
 CARS_MAX_ATTEMPTS = os.environ.get("CARS_MAX_ATTEMPTS", "20")
-"""How often a request is handed out at most, whatever ended each attempt; one that kills its worker ends here."""
+"""How often a request is handed out at most, whatever ended each attempt; one that kills its worker ends
+here.
+"""
 
 CARS_MAX_RETRY_AFTER = os.environ.get("CARS_MAX_RETRY_AFTER", "3600")
 """Seconds that a `Retry-After` is heeded at most."""
@@ -49,12 +56,14 @@ REDIS_URL = os.environ.get("REDIS_URL")
 """Set: frontier and response store are shared by all workers on this Redis."""
 
 JOBDIR = os.environ.get("JOBDIR")
-"""Set, and `REDIS_URL` not: the frontier is a file in this directory, and a crawl that was stopped goes on."""
+"""Set, and `REDIS_URL` not: the frontier is a file in this directory, and a crawl that was stopped goes on.
+"""
 
 # scrapy-redis' settings, which keep their meaning; see docs/settings.md
 
 SCHEDULER_PERSIST = True
-"""scrapy-redis clears the queue when a worker leaves. Here an unfinished crawl is kept, so that it can go on."""
+"""scrapy-redis clears the queue when a worker leaves. Here an unfinished crawl is kept, so that it can go on.
+"""
 
 # Politeness: against the live site four at once, slower when it slows down, and honest about who asks
 
@@ -83,7 +92,8 @@ COOKIES_ENABLED = False
 REFERER_ENABLED = False
 HTTPPROXY_ENABLED = True
 DOWNLOAD_HANDLERS = {
-    # aiohttp takes half the CPU time of Scrapy's own client per request. (Scrapy calls it experimental, and warns.)
+    # aiohttp takes half the CPU time of Scrapy's own client per request. (Scrapy calls it experimental, and
+    # warns.)
     "http": "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
     "https": "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
     # An API is asked over HTTP only.
@@ -97,7 +107,8 @@ DOWNLOAD_HANDLERS = {
 
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
-CONCURRENT_ITEMS = 2  # tasks started per response; the pipelines only put records into a batch, so more cost time and gain none
+# Tasks started per response. Pipelines only put records into a batch, so more tasks cost time and gain none.
+CONCURRENT_ITEMS = 2
 LOG_FORMATTER = "carscraper.logformatter.QuietLogFormatter"
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = (
     1_000_000  # bytes of answers being parsed: six pages. Scrapy's five million cost 60 MB more
@@ -115,18 +126,20 @@ DOWNLOADER_MIDDLEWARES = {
     # In Scrapy's place, with a place to wait.
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
     "carscraper.retry.middleware.RetryMiddleware": 550,
-    # On the engine's side of decompression (590): it keeps plain bodies. Before retry on the way back: it keeps no failures.
+    # On the engine's side of decompression (590): it keeps plain bodies. Before retry on the way back: it
+    # keeps no failures.
     "carscraper.responses.middleware.ResponseStoreMiddleware": 585,
     # Nearest to the downloader: nothing that another middleware makes gets past it.
     "carscraper.allow_list.AllowListMiddleware": 990,
-    # Not needed, and each costs a call per request: the allow-list replaces the first, requests set what the others would set.
+    # Not needed, and each costs a call per request: the allow-list replaces the first, requests set what the
+    # others would set.
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
 }
 
 SPIDER_MIDDLEWARES = {
-    # Not needed, and each is a layer around every record: no URL is long, depth says nothing about a flat catalogue, one start
-    # request needs no mark, and no request copies another's meta.
+    # Not needed, and each is a layer around every record: no URL is long, depth says nothing about a flat
+    # catalogue, one start request needs no mark, and no request copies another's meta.
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
     "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,

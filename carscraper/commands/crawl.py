@@ -21,7 +21,9 @@ logger = logging.getLogger(__name__)
 
 
 class Command(ScrapyCrawl):
-    """Exit status 0: the catalogue is complete. 1: something is missing, or the crawl was stopped. 2: refused at start."""
+    """Exit status 0: the catalogue is complete. 1: something is missing, or the crawl was stopped. 2: refused
+    at start.
+    """
 
     def short_desc(self) -> str:
         """One line for `scrapy --help`."""
@@ -45,8 +47,8 @@ class Command(ScrapyCrawl):
         except ConfigurationError as error:
             self._refuse(str(error))
             return
-        # Thousands of records are alive at a time, and hardly any is part of a cycle: looking for cycles as often as
-        # Python does by default takes a fifth of a crawl.
+        # Thousands of records are alive at a time, and hardly any is part of a cycle: looking for cycles as
+        # often as Python does by default takes a fifth of a crawl.
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)
         crawler = self._create_crawler(spider)

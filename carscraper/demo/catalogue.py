@@ -58,7 +58,10 @@ class Catalogue:
     @property
     def keys(self) -> set[tuple[str, int]]:
         """The different (code, year) of the listings that are alive."""
-        return {self._code_and_year(rank) for rank in {self._rank(number) for number in self._oldest_first}}
+        return {
+            self._code_and_year(rank)
+            for rank in {self._rank(self._dice(number)) for number in self._oldest_first}
+        }
 
     def page(self, offset: int, limit: int, base_url: str, query: Sequence[Parameter] = ()) -> dict[str, Any]:
         """The answer to a search for the `limit` listings from `offset` on.
@@ -71,20 +74,19 @@ class Catalogue:
         numbers = self._found(parse_filters(query))
         total = len(numbers)
         regular = numbers[max(0, total - offset - limit) : max(0, total - offset)][::-1]
-        featured: list[int] = []
-        extra: list[int] = []
+        promoted: list[dict[str, Any]] = []
         if ("include_featured", "true") in query:
             featured = self._featured(numbers, Dice(self.seed, "featured", offset), regular)
-            extra = featured[: len(featured) // 2 + 1]
+            promoted = [self._resource(number) for number in featured]
         return {
             "meta": {
                 "total": total,
                 "totalPages": total // limit,
                 "currentPage": offset // limit,
-                "featured_listings": {"data": [self._resource(number) for number in featured]},
+                "featured_listings": {"data": promoted},
             },
             "links": _links(offset, limit, total, base_url, query),
-            "data": [self._resource(number) for number in (*extra, *regular)],
+            "data": [*promoted[: len(promoted) // 2 + 1], *map(self._resource, regular)],
         }
 
     def spec(self, code: str, year: int) -> dict[str, Any] | None:
@@ -135,9 +137,13 @@ class Catalogue:
     def _alive(self, number: int) -> bool:
         return _holds(self._oldest_first, number)
 
-    def _rank(self, number: int) -> int:
-        drawn = Dice(self.seed, "rank", number).fraction()
+    def _rank(self, dice: Dice) -> int:
+        """The rank of a listing's specification key: the first draw of its dice."""
+        drawn = dice.fraction()
         return int(self._ranks * drawn * drawn)
+
+    def _dice(self, number: int) -> Dice:
+        return Dice(self.seed, "listing", number)
 
     def _version(self, number: int) -> vehicle.Version:
         sold = self._versions.get(number)
@@ -150,15 +156,16 @@ class Catalogue:
         sold = self._version(number)
         return sold.code, sold.first_year + nth_year
 
-    def _vehicle(self, number: int) -> vehicle.Vehicle:
-        code, nth_year = divmod(self._rank(number), vehicle.YEARS_PER_CODE)
+    def _vehicle(self, number: int, dice: Dice) -> vehicle.Vehicle:
+        code, nth_year = divmod(self._rank(dice), vehicle.YEARS_PER_CODE)
         sold = self._version(code)
-        return vehicle.vehicle(self.seed, number, sold, sold.first_year + nth_year)
+        listing_id = vehicle.listing_id(self.seed, number)
+        return vehicle.vehicle(dice, listing_id, sold, sold.first_year + nth_year)
 
     def _resource(self, number: int) -> dict[str, Any]:
-        shown = vehicle.resource(
-            self.seed, number, self._vehicle(number), featured=number % FEATURED_ONE_IN == 7
-        )
+        dice = self._dice(number)
+        car = self._vehicle(number, dice)
+        shown = vehicle.resource(dice, car, featured=number % FEATURED_ONE_IN == 7)
         if number in self._prices:
             shown["attributes"]["price"] = self._prices[number]
         return shown
@@ -173,7 +180,7 @@ class Catalogue:
         return found
 
     def _priced(self, number: int) -> vehicle.Vehicle:
-        car = self._vehicle(number)
+        car = self._vehicle(number, self._dice(number))
         return replace(car, price=self._prices[number]) if number in self._prices else car
 
     def _featured(self, numbers: list[int], dice: Dice, regular: list[int]) -> list[int]:

@@ -24,16 +24,16 @@ class Dice:
     def __init__(self, *name: object) -> None:
         self._name = "/".join(map(str, name))
         self._refills = 0
-        self._left = self._hash()
+        self._left = int.from_bytes(blake2b(self._name.encode()).digest(), "big")
 
-    def _hash(self) -> int:
-        return int.from_bytes(blake2b(f"{self._refills}/{self._name}".encode()).digest(), "big")
+    def _refill(self) -> None:
+        self._refills += 1
+        self._left = int.from_bytes(blake2b(f"{self._refills}/{self._name}".encode()).digest(), "big")
 
     def below(self, bound: int) -> int:
         """A number from 0 up to, not including, `bound` (which is at most 2**32)."""
         if self._left < _ENOUGH:
-            self._refills += 1
-            self._left = self._hash()
+            self._refill()
         self._left, drawn = divmod(self._left, bound)
         return drawn
 
@@ -51,4 +51,7 @@ class Dice:
 
     def choice(self, among: Sequence[T]) -> T:
         """One of `among`, all equally likely."""
-        return among[self.below(len(among))]
+        if self._left < _ENOUGH:
+            self._refill()
+        self._left, drawn = divmod(self._left, len(among))
+        return among[drawn]

@@ -34,20 +34,21 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What one code stands for: a model with an engine, a trim and a gearbox, sold from `first_year` on."""
+    """What one code stands for: a model with an engine, a trim and a gearbox, sold from `first_year` on.
+
+    `variant` is as titles and filters have it, such as `1.4 TSI Life Auto`; `slug` is make, model and variant
+    as the site's addresses have them.
+    """
 
     code: str
     model: Model
     litres: str
     trim: str
+    variant: str
+    slug: str
     fuel_type: str
     transmission: str
     first_year: int
-
-    @property
-    def variant(self) -> str:
-        """The name of the variant as titles and filters have it, such as `1.4 TSI Life Auto`."""
-        return f"{self.litres} {self.trim}{' Auto' if self.transmission == 'Automatic' else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,13 @@ _BODY_CODES: Final = {
     "Single Cab": "SC",
     "Bus": "BU",
 }
+_SOMETIMES_MISSING: Final = (
+    "agent_vin_required",
+    "monthly_price",
+    "options",
+    "variant_short",
+    "vehicle_axle_config",
+)
 _FIRST_ID: Final = 7_000_013
 _IDS_PER_LISTING: Final = 37
 
@@ -194,21 +202,26 @@ def version(seed: int, number: int) -> Version:
     """Version `number` of the market that `seed` makes; the first of `MODELS` have the most versions."""
     dice = Dice(seed, "version", number)
     model = MODELS[int(len(MODELS) * dice.fraction() ** 2)]
+    litres, trim = dice.choice(model.litres), dice.choice(_TRIMS)
+    transmission = dice.choice(("Manual", "Automatic"))
+    variant = f"{litres} {trim}{' Auto' if transmission == 'Automatic' else ''}"
     return Version(
         code=code_text(seed, number),
         model=model,
-        litres=dice.choice(model.litres),
-        trim=dice.choice(_TRIMS),
+        litres=litres,
+        trim=trim,
+        variant=variant,
+        slug=_slug(f"{model.make} {model.name} {variant}"),
         fuel_type=dice.choice(("Petrol", "Petrol", "Diesel", "Hybrid")),
-        transmission=dice.choice(("Manual", "Automatic")),
+        transmission=transmission,
         first_year=dice.between(2008, NEWEST_YEAR - YEARS_PER_CODE + 1),
     )
 
 
 def listing_id(seed: int, number: int) -> str:
     """The id of listing `number`; a listing that came later has the greater one."""
-    jitter = blake2b(f"{seed}/id/{number}".encode(), digest_size=2).digest()
-    return str(_FIRST_ID + number * _IDS_PER_LISTING + int.from_bytes(jitter, "big") % _IDS_PER_LISTING)
+    jitter = ((number + seed) * 2_654_435_761 >> 8) % _IDS_PER_LISTING
+    return str(_FIRST_ID + number * _IDS_PER_LISTING + jitter)
 
 
 def listing_number(seed: int, wanted: str) -> int | None:
@@ -219,15 +232,14 @@ def listing_number(seed: int, wanted: str) -> int | None:
     return number if number >= 0 and listing_id(seed, number) == wanted else None
 
 
-def vehicle(seed: int, number: int, sold: Version, year: int) -> Vehicle:
-    """The facts of listing `number`, which sells `sold` of model year `year`."""
-    dice = Dice(seed, "vehicle", number)
+def vehicle(dice: Dice, listing_id: str, sold: Version, year: int) -> Vehicle:
+    """The facts of a listing that sells `sold` of model year `year`; `dice` are the listing's."""
     age = NEWEST_YEAR - year
     new = age <= 1 and dice.one_in(2)
     province = dice.choice(PROVINCES)
     worth = sold.model.price * 0.88**age * dice.between(85, 115) / 100
     return Vehicle(
-        id=listing_id(seed, number),
+        id=listing_id,
         version=sold,
         year=year,
         price=None if dice.one_in(150) else int(worth) // 100 * 100 + 99,
@@ -244,12 +256,13 @@ def _mileage(dice: Dice, *, age: int, new: bool) -> int | None:
     return None if dice.one_in(100) else (age + 1) * dice.between(3_000, 22_000) + dice.below(1_000)
 
 
-def resource(seed: int, number: int, car: Vehicle, *, featured: bool) -> dict[str, Any]:
-    """Listing `number` as an element of the search answer's `data`; some 1.5 KB of JSON."""
-    dice = Dice(seed, "resource", number)
+def resource(dice: Dice, car: Vehicle, *, featured: bool) -> dict[str, Any]:
+    """A listing as an element of the search answer's `data`, some 1.5 KB of JSON; `dice` are what `vehicle`
+    left.
+    """
     sold, model = car.version, car.version.model
     agent = dice.choice(_AGENTS)
-    options = ", ".join(sorted({dice.choice(_OPTIONS) for _ in range(dice.between(2, 6))}))
+    title = car.title
     attributes: dict[str, Any] = {
         "agent_coords_0_coord": -(22_000_000 + dice.below(12_000_000)) / 1_000_000,
         "agent_coords_1_coord": (17_000_000 + dice.below(15_000_000)) / 1_000_000,
@@ -263,7 +276,7 @@ def resource(seed: int, number: int, car: Vehicle, *, featured: bool) -> dict[st
         "colour": None if dice.one_in(60) else dice.choice(_COLOURS),
         "commercial_type": "Commercial" if "Cab" in model.body_type else "Passenger",
         "condition": dice.choice(("Excellent", "Very Good", "Good", "Fair")),
-        "description": _description(dice, car),
+        "description": _description(dice, title, car.locality),
         "fuel_type": None if dice.one_in(200) else sold.fuel_type,
         "image": {
             "version": dice.between(1_000_000_000, 2_900_000_000),
@@ -277,7 +290,7 @@ def resource(seed: int, number: int, car: Vehicle, *, featured: bool) -> dict[st
         "model": model.name,
         "monthly_price": 0 if car.price is None else car.price * 22 // 1_000,
         "new_or_used": car.new_or_used,
-        "options": options,
+        "options": ", ".join(_OPTIONS[dice.below(5) :: dice.between(1, 3)]),
         "price": car.price,
         "province": car.province,
         "reference": f"{agent[:3].upper()}{dice.below(1_000_000):06}",
@@ -285,7 +298,7 @@ def resource(seed: int, number: int, car: Vehicle, *, featured: bool) -> dict[st
         "seats": "2" if model.body_type == "Single Cab" else dice.choice(("5", "5", "5", "7")),
         "seller_type": "Private Seller" if dice.one_in(9) else "Dealer",
         "seller_types": ["Dealer"] if dice.one_in(3) else ["Dealer", "Franchise"],
-        "title": car.title,
+        "title": title,
         "transmission": None if dice.one_in(250) else sold.transmission,
         "variant": sold.variant,
         "variant_short": f"{sold.litres} {sold.trim}",
@@ -293,19 +306,22 @@ def resource(seed: int, number: int, car: Vehicle, *, featured: bool) -> dict[st
         "website_url": _website_url(car),
         "year": car.year,
     }
-    for name in ("agent_vin_required", "monthly_price", "options", "variant_short", "vehicle_axle_config"):
-        if dice.one_in(400):
-            del attributes[name]
+    left_out = dice.below(400)
+    if left_out < len(_SOMETIMES_MISSING):
+        del attributes[_SOMETIMES_MISSING[left_out]]
     return {"type": "vehicle", "id": car.id, "attributes": attributes}
 
 
-def _description(dice: Dice, car: Vehicle) -> str:
-    praise = " ".join(dice.choice(_PRAISE) for _ in range(dice.between(3, 8)))
-    return f"{car.title} for sale in {car.locality}.\n{praise}"
+def _description(dice: Dice, title: str, locality: str) -> str:
+    first, sentences = dice.below(len(_PRAISE)), dice.between(3, 8)
+    return f"{title} for sale in {locality}.\n{' '.join((_PRAISE + _PRAISE)[first : first + sentences])}"
 
 
 def _website_url(car: Vehicle) -> str:
-    model = car.version.model
-    words = f"{car.year} {model.make} {model.name} {car.version.variant} {car.province or ''} {car.locality}"
-    slug = "-".join(words.encode("ascii", "ignore").decode().split())
+    province = f"-{_slug(car.province)}" if car.province else ""
+    slug = f"{car.year}-{car.version.slug}{province}-{_slug(car.locality)}"
     return f"https://www.cars.co.za/for-sale/{car.new_or_used.lower()}/{slug}/{car.id}/"
+
+
+def _slug(words: str) -> str:
+    return words.encode("ascii", "ignore").decode().replace(" ", "-")

@@ -30,8 +30,8 @@ def is_resumable(settings: BaseSettings) -> bool:
 def build_frontier(settings: BaseSettings, config: Config, worker: str, *, spider: str) -> Frontier:
     """The frontier of the spider of that name, not begun yet.
 
-    On Redis, keys start with `SCHEDULER_QUEUE_KEY` (with `%(spider)s` filled in), by default with the spider's name.
-    Raises `ConfigurationError` when a setting is refused.
+    On Redis, keys start with `SCHEDULER_QUEUE_KEY` (with `%(spider)s` filled in), by default with the
+    spider's name. Raises `ConfigurationError` when a setting is refused.
     """
     cap = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
     limits = {

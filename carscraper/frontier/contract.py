@@ -7,8 +7,9 @@ Every element pushed is, at any moment, in exactly one of five states:
       │ └─(not due yet)    │ └──bury, or attempts used up──► dead ──retry-dead──► queued
       └────retry, give back, lease expired────┘
 
-*Queued* includes the elements that are *delayed* (their time has not come); counts list the two apart. A crawl lives in
-the frontier from `begin` until `forget`; its identity is `CrawlState.crawl_id`. Times and durations are seconds.
+*Queued* includes the elements that are *delayed* (their time has not come); counts list the two apart. A
+crawl lives in the frontier from `begin` until `forget`; its identity is `CrawlState.crawl_id`. Times and
+durations are seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ Key = int
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A request to add. Queued already: it takes the new time and the better priority. Leased, done or dead: refused."""
+    """A request to add. Queued already: it takes the new time and the better priority. Leased, done or dead:
+    refused.
+    """
 
     key: Key
     slot: str
@@ -60,7 +63,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The request failed for now: queue it again after `delay` seconds, or bury it if its attempts are used up."""
+    """The request failed for now: queue it again after `delay` seconds, or bury it if its attempts are used
+    up.
+    """
 
     held: Held
     delay: float
@@ -99,7 +104,8 @@ class SlotLimit:
 
 @dataclass(slots=True)
 class Outbox:
-    """All that a worker has to say in one exchange. Applied as one transaction, in the order of the fields."""
+    """All that a worker has to say in one exchange. Applied as one transaction, in the order of the fields.
+    """
 
     entries: list[Entry] = field(default_factory=list)
     landed: list[Held] = field(default_factory=list)
@@ -129,7 +135,9 @@ class Inbox:
     unfinished: int
     """Elements queued, delayed or leased, by anyone, after this exchange. 0: nothing is left to do."""
     next_due: float | None
-    """Seconds until something may be handed out that was held back by a time (delay or pause); None: nothing is."""
+    """Seconds until something may be handed out that was held back by a time (delay or pause); None: nothing
+    is.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +177,8 @@ class Status:
     past_due: int
     """Queued elements whose time was set and has come but that nobody has fetched yet."""
     oldest: float | None
-    """Age in seconds of the element that has been waiting longest (queued or delayed); None when none waits."""
+    """Age in seconds of the element that has been waiting longest (queued or delayed); None when none waits.
+    """
     slots: dict[str, Counts]
     callbacks: dict[str, Counts]
     workers: list[WorkerStatus]
@@ -184,27 +193,30 @@ class CrawlState:
     crawl_id: str
     """Made by whoever began the crawl; the same for all its workers and through every resumption."""
     resumed: bool
-    """True when the crawl was there already: begun by another worker, or left unfinished by an earlier run."""
+    """True when the crawl was there already: begun by another worker, or left unfinished by an earlier run.
+    """
 
 
 class Frontier(Protocol):
     """What a backend has to do. One test suite holds every backend to it.
 
-    Every method may raise `FrontierUnavailable` (try again: all are idempotent) and, after `begin`, `FrontierLost`.
+    Every method may raise `FrontierUnavailable` (try again: all are idempotent) and, after `begin`,
+    `FrontierLost`.
     """
 
     async def begin(self, crawl_id: str) -> CrawlState:
         """Join the unfinished crawl that is there, or begin one under `crawl_id`.
 
-        Raises `ConfigurationError` when the server is not fit for the job, `ForeignFile` for a file of another kind.
+        Raises `ConfigurationError` when the server is not fit for the job, `ForeignFile` for a file of
+        another kind.
         """
 
     async def exchange(self, outbox: Outbox, want: int) -> Inbox:
         """Say everything and ask for up to `want` leases, in one transaction or one round trip.
 
-        Also returns expired leases to the queue (of any worker), buries those whose attempts are used up, and counts
-        as this worker's sign of life. After `FrontierUnavailable` the caller repeats the very same outbox object: if the
-        first try did take effect, its answer is given again and nothing happens twice.
+        Also returns expired leases to the queue (of any worker), buries those whose attempts are used up, and
+        counts as this worker's sign of life. After `FrontierUnavailable` the caller repeats the very same
+        outbox object: if the first try did take effect, its answer is given again and nothing happens twice.
         """
 
     async def status(self) -> Status:
@@ -214,26 +226,34 @@ class Frontier(Protocol):
         """The dead letters, oldest first. Works without `begin`."""
 
     async def retry_dead(self) -> int:
-        """Queue every dead letter again, with its attempts back at zero; returns how many. Works without `begin`."""
+        """Queue every dead letter again, with its attempts back at zero; returns how many. Works without
+        `begin`.
+        """
 
     async def drop_dead(self) -> int:
-        """Remove every dead letter and forget that it was ever pushed; returns how many. Works without `begin`."""
+        """Remove every dead letter and forget that it was ever pushed; returns how many. Works without
+        `begin`.
+        """
 
     async def claim_end(self) -> bool:
-        """True when this worker may close the crawl's books: nothing is unfinished, and no other worker has claimed it.
+        """True when this worker may close the crawl's books: nothing is unfinished, and no other worker has
+        claimed it.
 
-        The claim is a lease: it lapses after the lease time if the claimer is not heard of, so that another one may
-        claim. Asking again while holding it renews it.
+        The claim is a lease: it lapses after the lease time if the claimer is not heard of, so that another
+        one may claim. Asking again while holding it renews it.
         """
 
     async def publish_verdict(self, verdict: bytes) -> None:
-        """Leave the crawl's verdict for the workers that wait for the claimer; kept beyond `forget` for an hour."""
+        """Leave the crawl's verdict for the workers that wait for the claimer; kept beyond `forget` for an
+        hour.
+        """
 
     async def verdict(self) -> bytes | None:
         """What `publish_verdict` left for the crawl that this worker has joined, or None."""
 
     async def forget(self) -> None:
-        """Remove the crawl with all it has seen, so that the next `begin` starts afresh. Works without `begin`.
+        """Remove the crawl with all it has seen, so that the next `begin` starts afresh. Works without
+        `begin`.
 
         Never called by a worker while anything is unfinished, but for `scrapy queue forget`.
         """

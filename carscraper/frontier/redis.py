@@ -208,7 +208,8 @@ class RedisFrontier:
         return _read_inbox(reply)
 
     def _number_of(self, outbox: Outbox) -> int:
-        """The number of this exchange: that of the last one if it was not answered and had the same outbox."""
+        """The number of this exchange: that of the last one if it was not answered and had the same outbox.
+        """
         if self._unanswered is None or self._unanswered[0] is not outbox:
             self._number += 1
             self._unanswered = (outbox, self._number)

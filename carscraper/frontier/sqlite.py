@@ -137,7 +137,6 @@ class SqliteFrontier:
             db.execute(CRAWL.all_leases)
             change = self._change(db, now)
             change.reclaim(limit=-1)
-            change.roused.update(slot for (slot,) in db.execute(CRAWL.rouse_all))
             if change.ledger.unfinished == 0:
                 change.ledger.claimer = None
             change.store()
@@ -145,7 +144,8 @@ class SqliteFrontier:
         return CrawlState(self._crawl_id, resumed=not created)
 
     async def exchange(self, outbox: Outbox, want: int) -> Inbox:
-        """One transaction; see the contract. A failed one left no trace, so a repetition is simply the first."""
+        """One transaction; see the contract. A failed one left no trace, so a repetition is simply the first.
+        """
         with self._transaction() as db:
             change = self._joined(db)
             change.reclaim(SWEEP)
@@ -293,6 +293,7 @@ class SqliteFrontier:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA cache_size = -65536")
+            connection.execute("PRAGMA wal_autocheckpoint = 4000")
         except sqlite3.Error as error:
             raise _translated(error, self._path, opening=True) from error
         return connection
@@ -368,7 +369,8 @@ class SqliteFrontier:
 
 
 class Change:
-    """What one transaction does to the elements, in the contract's words; `store` writes what it has counted."""
+    """What one transaction does to the elements, in the contract's words; `store` writes what it has counted.
+    """
 
     def __init__(
         self,
@@ -627,13 +629,15 @@ class Change:
         """
         for slot in self.roused:
             turn, held_until, paused_until = self._db.execute(EXCHANGE.place, (slot,)).fetchone()
-            if turn is not None or held_until is not None:
+            if turn is not None:
                 continue
-            if self._db.execute(EXCHANGE.has_ready, (slot,)).fetchone() is None:
-                continue
-            if paused_until > self.now:
+            ready = self._db.execute(EXCHANGE.has_ready, (slot,)).fetchone() is not None
+            if held_until is not None:
+                if not ready:
+                    self._db.execute(EXCHANGE.release, (slot,))
+            elif ready and paused_until > self.now:
                 self._db.execute(EXCHANGE.hold, (paused_until, slot))
-            else:
+            elif ready:
                 self._db.execute(EXCHANGE.turn, (self.ledger.next_turn, slot))
                 self.ledger.next_turn += 1
         self.roused.clear()
@@ -654,7 +658,8 @@ class Change:
 
 
 def check_header(path: Path) -> None:
-    """Read the first bytes of `path` and raise `ForeignFile` unless they are of a frontier of this version."""
+    """Read the first bytes of `path` and raise `ForeignFile` unless they are of a frontier of this version.
+    """
     with path.open("rb") as file:
         header = file.read(100)
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):

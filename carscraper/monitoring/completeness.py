@@ -1,4 +1,6 @@
-"""The end of a crawl: another sweep if listings may have slipped past, else `cars.json`, `run.json` and the verdict."""
+"""The end of a crawl: another sweep if listings may have slipped past, else `cars.json`, `run.json` and the
+verdict.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import asyncio
 import logging
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import orjson
 from scrapy import signals
@@ -22,8 +24,9 @@ from carscraper.pipelines.json_batches import JsonBatchesPipeline
 from carscraper.scheduler import FrontierScheduler
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from scrapy.crawler import Crawler
-    from typing_extensions import Self
 
     from carscraper.frontier.contract import DeadLetter
     from carscraper.spiders.cars import CarsSpider
@@ -39,14 +42,16 @@ _POLL = 0.3
 class Completeness:
     """Holds the crawl open until its books are closed, and says whether anything is missing.
 
-    When the frontier is empty for all workers, one of them claims the end: it reads the ledger, and either sends the spider over all
-    pages again or writes `cars.json` and `run.json` and publishes the verdict; the others wait for that. The crawl is then
-    forgotten by the frontier, so that the next run starts afresh; one with dead letters is not, so that `scrapy queue retry-dead` and
-    another run can complete it.
+    When the frontier is empty for all workers, one of them claims the end: it reads the ledger, and either
+    sends the spider over all pages again or writes `cars.json` and `run.json` and publishes the verdict; the
+    others wait for that. The crawl is then forgotten by the frontier, so that the next run starts afresh; one
+    with dead letters is not, so that `scrapy queue retry-dead` and another run can complete it.
 
-    A crawl that is stopped before leaves `cars.json` alone when it can be resumed; one that cannot has ended, with what it has.
+    A crawl that is stopped before leaves `cars.json` alone when it can be resumed; one that cannot has ended,
+    with what it has.
 
-    Stats: `verdict/complete` (the exit status hangs on it), `verdict/kept`, `verdict/expected`, `verdict/missing`.
+    Stats: `verdict/complete` (the exit status hangs on it), `verdict/kept`, `verdict/expected`,
+    `verdict/missing`.
     """
 
     def __init__(self, crawler: Crawler) -> None:

@@ -1,14 +1,16 @@
 """Is the catalogue complete? A function of what was read, what was kept, and what was given up.
 
-The catalogue moves while it is read: a listing added on top pushes the others down, so that some are seen twice; one removed pulls
-them up, so that one may slip past between two pages. Two signs tell that nothing slipped past:
+The catalogue moves while it is read: a listing added on top pushes the others down, so that some are seen
+twice; one removed pulls them up, so that one may slip past between two pages. Two signs tell that nothing
+slipped past:
 
 - a *still* sweep: every page named the same total, and the pages held that many different listings;
-- a *settled* sweep, after the first: all that it found new stands on top, before the first listing known from an earlier sweep.
-  Newest come first, so those were added meanwhile, while a listing that had slipped past turns up further down.
+- a *settled* sweep, after the first: all that it found new stands on top, before the first listing known from
+  an earlier sweep. Newest come first, so those were added meanwhile, while a listing that had slipped past
+  turns up further down.
 
-A sweep that is neither is followed by another, up to a bound. Featured listings, which the API repeats out of their order, are
-told by standing on more than one page or row, and say nothing about the order.
+A sweep that is neither is followed by another, up to a bound. Featured listings, which the API repeats out of
+their order, are told by standing on more than one page or row, and say nothing about the order.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Verdict:
     kept: int
     """Different listings kept."""
     expected: int
-    """Listings that there were, as the API said at the beginning of the last sweep; with a limit, those that the pages named."""
+    """Listings that there were, as the API said at the beginning of the last sweep; with a limit, those that
+    the pages named.
+    """
     without_specs: int
     """Listings kept whose specs the API does not have."""
     sweeps: int
@@ -91,8 +95,9 @@ def reach_verdict(
 ) -> Verdict:
     """The verdict on a crawl that has ended.
 
-    `kept` holds ids. `unfinished` counts requests that nobody has made yet, `unwritable` those that were refused by the frontier;
-    either makes the crawl incomplete. With a `limit`, what counts is that every listing named was kept.
+    `kept` holds ids. `unfinished` counts requests that nobody has made yet, `unwritable` those that were
+    refused by the frontier; either makes the crawl incomplete. With a `limit`, what counts is that every
+    listing named was kept.
     """
     last = reading.sweep(reading.sweeps)
     named = {listing for page in reading.pages for listing in page.ids}

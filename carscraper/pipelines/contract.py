@@ -9,8 +9,8 @@ from typing import Protocol, runtime_checkable
 class DurableStore(Protocol):
     """An item pipeline that keeps records.
 
-    It numbers the items that it receives: 1, 2, 3, …. A request whose items were among the first `received` of every
-    store is acknowledged once every store's `durable` has reached that number.
+    It numbers the items that it receives: 1, 2, 3, …. A request whose items were among the first `received`
+    of every store is acknowledged once every store's `durable` has reached that number.
     """
 
     received: int

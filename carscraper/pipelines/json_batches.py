@@ -16,22 +16,24 @@ from carscraper.identity import crawl_identity
 from carscraper.items import Car, PageRead, SetAside
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from scrapy.crawler import Crawler
-    from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
 
 
 class JsonBatchesPipeline:
-    """Keeps every `Car`, and in the ledger every `PageRead` and `SetAside`, in batches under `CARS_OUTPUT_DIR`.
+    """Keeps every `Car`, and in the ledger every `PageRead` and `SetAside`, in batches under
+    `CARS_OUTPUT_DIR`.
 
-    A batch is committed when it holds `CARS_BATCH_SIZE` records or is `CARS_BATCH_SECONDS` old, in a thread, one at a
-    time. When the disk is slower than the crawl, `process_item` waits, so at most four batches are held in memory. When the
-    disk refuses, the crawl is stopped with the reason `output_failed`; what was not committed is not acknowledged, and
-    comes again in the next run. (This is a `DurableStore`.)
+    A batch is committed when it holds `CARS_BATCH_SIZE` records or is `CARS_BATCH_SECONDS` old, in a thread,
+    one at a time. When the disk is slower than the crawl, `process_item` waits, so at most four batches are
+    held in memory. When the disk refuses, the crawl is stopped with the reason `output_failed`; what was not
+    committed is not acknowledged, and comes again in the next run. (This is a `DurableStore`.)
 
-    A record that JSON cannot hold is set aside with its reason. The ledger's items are dropped here, after they were kept:
-    they are not cars, and no feed shall show them.
+    A record that JSON cannot hold is set aside with its reason. The ledger's items are dropped here, after
+    they were kept: they are not cars, and no feed shall show them.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
@@ -132,7 +134,9 @@ class JsonBatchesPipeline:
                 newer[:0] = lines[kind]
             logger.critical("Cannot commit to %s: %s", self.archive.directory, error)
             if self._crawler.engine.spider is not None:
-                asyncio.create_task(self._crawler.engine.close_spider_async(reason="output_failed"))
+                self._stopping = asyncio.create_task(
+                    self._crawler.engine.close_spider_async(reason="output_failed")
+                )
         else:
             self.durable = upto
         finally:

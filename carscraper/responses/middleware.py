@@ -15,10 +15,11 @@ from carscraper.exceptions import CarscraperError
 from carscraper.responses.build import build_response_store
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from typing_extensions import Self
 
     from carscraper.responses.contract import ResponseStore
 
@@ -37,11 +38,13 @@ class _Judge(Protocol):
 class ResponseStoreMiddleware:
     """Answers a request with `meta["store_key"]` from the response store, or has its answer kept there.
 
-    Requests for the same key that are under way in this process share one download: the later ones wait and are answered from the
-    store. When the download failed, one of those that waited tries for itself. Only what the spider's `is_answer` accepts is kept,
-    so a page of HTML with status 200 is not served for a month.
+    Requests for the same key that are under way in this process share one download: the later ones wait and
+    are answered from the store. When the download failed, one of those that waited tries for itself. Only
+    what the spider's `is_answer` accepts is kept, so a page of HTML with status 200 is not served for a
+    month.
 
-    Stats: `responses/hit`, `responses/shared` (waited for another's download), `responses/stored`, `responses/refused`.
+    Stats: `responses/hit`, `responses/shared` (waited for another's download), `responses/stored`,
+    `responses/refused`.
     """
 
     def __init__(self, crawler: Crawler) -> None:

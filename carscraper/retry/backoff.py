@@ -12,8 +12,9 @@ BASE_DELAY, MAX_DELAY = 1.0, 300.0
 def backoff(attempt: int, chance: float) -> float:
     """Seconds to wait after the `attempt`-th try (1 is the first) failed: exponential, with full jitter.
 
-    `chance` is drawn evenly from [0, 1). Full jitter spreads the retries of many workers over the whole interval, so they do not
-    come back together; see Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+    `chance` is drawn evenly from [0, 1). Full jitter spreads the retries of many workers over the whole
+    interval, so they do not come back together; see Marc Brooker, "Exponential Backoff And Jitter", AWS
+    Architecture Blog, 2015.
     """
     return chance * min(MAX_DELAY, BASE_DELAY * 2.0 ** min(attempt - 1, 32))
 
@@ -21,8 +22,8 @@ def backoff(attempt: int, chance: float) -> float:
 def retry_after(header: str, now: datetime, longest: float) -> float | None:
     """Seconds that a `Retry-After` header asks for, at most `longest`; None when it says nothing usable.
 
-    Either a number of seconds or an HTTP date (RFC 9110, section 10.2.3). Garbage and negative numbers are ignored; a date that
-    has passed means now.
+    Either a number of seconds or an HTTP date (RFC 9110, section 10.2.3). Garbage and negative numbers are
+    ignored; a date that has passed means now.
     """
     text = header.strip()
     if text.isascii() and text.isdecimal():

@@ -16,11 +16,12 @@ from carscraper.retry.backoff import backoff, retry_after
 from carscraper.scheduler import FrontierScheduler
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from twisted.python.failure import Failure
-    from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
 
@@ -41,12 +42,14 @@ def frontier_scheduler(crawler: Crawler) -> FrontierScheduler | None:
 class RetryMiddleware(ScrapyRetryMiddleware):
     """Scrapy's retry, with a place to wait: the frontier, until a time that grows with every try.
 
-    `RETRY_ENABLED`, `RETRY_TIMES`, `RETRY_HTTP_CODES`, `RETRY_EXCEPTIONS`, and `dont_retry` and `max_retry_times` in `meta` mean what
-    they mean to Scrapy. A `Retry-After` holds up the whole site, for every worker, for at most `CARS_MAX_RETRY_AFTER` seconds. An
-    answer that is none (an `ApiError` from a callback) is retried like a failed download. After the last try the request
-    becomes a dead letter, with the reason and the beginning of the body.
+    `RETRY_ENABLED`, `RETRY_TIMES`, `RETRY_HTTP_CODES`, `RETRY_EXCEPTIONS`, and `dont_retry` and
+    `max_retry_times` in `meta` mean what they mean to Scrapy. A `Retry-After` holds up the whole site, for
+    every worker, for at most `CARS_MAX_RETRY_AFTER` seconds. An answer that is none (an `ApiError` from a
+    callback) is retried like a failed download. After the last try the request becomes a dead letter, with
+    the reason and the beginning of the body.
 
-    Requests that are not leased (robots.txt, or all under another scheduler) are retried the way Scrapy does it.
+    Requests that are not leased (robots.txt, or all under another scheduler) are retried the way Scrapy does
+    it.
     """
 
     @classmethod
@@ -118,11 +121,13 @@ class RetryMiddleware(ScrapyRetryMiddleware):
 
 
 class LastWordMiddleware:
-    """Nearest to the engine: a request that fails here has nobody else to catch it, so it becomes a dead letter.
+    """Nearest to the engine: a request that fails here has nobody else to catch it, so it becomes a dead
+    letter.
 
-    Scrapy drops such requests with a log line, or silently: a status that the callback does not want (`HttpErrorMiddleware` hides
-    it), a redirect that is not followed, an `IgnoreRequest`, a download that failed for good. What the retry middleware has
-    already put off stays put off. A request with an errback is left to it.
+    Scrapy drops such requests with a log line, or silently: a status that the callback does not want
+    (`HttpErrorMiddleware` hides it), a redirect that is not followed, an `IgnoreRequest`, a download that
+    failed for good. What the retry middleware has already put off stays put off. A request with an errback is
+    left to it.
     """
 
     def __init__(self, crawler: Crawler) -> None:

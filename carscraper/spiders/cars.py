@@ -19,9 +19,10 @@ from carscraper.items import Car, PageRead, SetAside
 from carscraper.responses.middleware import STORE_KEY, response_store
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from typing_extensions import Self
 
 _PARSED_SPECS = 1024
 """Specs kept parsed, about 15 KB each: many are asked for again soon, and parsing took a third of a crawl."""
@@ -32,12 +33,12 @@ _PAGE_PRIORITY, _SPEC_PRIORITY = 0, 10
 class CarsSpider(Spider):
     """Reads every listing of the API and merges each with the specification of its car.
 
-    The first page tells the total; from it follow all other pages, and from the last page its `next`, so that a catalogue that
-    grows is read to its end. A page's specs are looked up in the response store all at once: a hit yields the `Car`, a
-    miss a request that carries the listings that wait for it.
+    The first page tells the total; from it follow all other pages, and from the last page its `next`, so that
+    a catalogue that grows is read to its end. A page's specs are looked up in the response store all at once:
+    a hit yields the `Car`, a miss a request that carries the listings that wait for it.
 
-    Arguments (`-a NAME=VALUE`): `make`, `model`, `variant`, `province`, `year`, `price`, `mileage`, `new_or_used`, `keyword`,
-    the API's own filters; `limit`, how many listings to read, from the newest on.
+    Arguments (`-a NAME=VALUE`): `make`, `model`, `variant`, `province`, `year`, `price`, `mileage`,
+    `new_or_used`, `keyword`, the API's own filters; `limit`, how many listings to read, from the newest on.
     """
 
     name = "cars"
@@ -62,7 +63,9 @@ class CarsSpider(Spider):
         yield self.page_request(0, self._config.page_size, sweep=1, end=None)
 
     def page_request(self, offset: int, limit: int, *, sweep: int, end: int | None) -> Request:
-        """One listing page. `end` is where the pages that the first one announced end; None for the first one itself."""
+        """One listing page. `end` is where the pages that the first one announced end; None for the first one
+        itself.
+        """
         return Request(
             search_url(self._config.api_url, offset=offset, limit=limit, filters=self.filters),
             callback=self.parse_page,
@@ -72,7 +75,9 @@ class CarsSpider(Spider):
         )
 
     async def parse_page(self, response: Response, sweep: int, end: int | None) -> AsyncIterator[Any]:
-        """Yields the page's cars whose specs are known, requests for the other specs, further pages, and a `PageRead`."""
+        """Yields the page's cars whose specs are known, requests for the other specs, further pages, and a
+        `PageRead`.
+        """
         page = parse_search_page(response.body)
         offset, asked = page_offset(page.links.self), page_offset(response.url)
         if offset != asked:
@@ -97,7 +102,9 @@ class CarsSpider(Spider):
         )
 
     def parse_spec(self, response: Response, listings: list[list[Any]]) -> Iterator[Car]:
-        """Yields a `Car` for each of the `listings` (id, url, when it was read, attributes) that waited for this spec."""
+        """Yields a `Car` for each of the `listings` (id, url, when it was read, attributes) that waited for
+        this spec.
+        """
         groups = self._groups(response.status, response.body)
         for listing_id, url, scraped_at, attributes in listings:
             yield Car(listing_id, url, scraped_at, attributes, groups)
@@ -138,7 +145,8 @@ class CarsSpider(Spider):
             callback=self.parse_spec,
             cb_kwargs={"listings": waiting},
             meta={
-                # Other listings may wait for the same spec in a request of their own; none may pass for another.
+                # Other listings may wait for the same spec in a request of their own; none may pass for
+                # another.
                 DISTINCT: ",".join(sorted(row[0] for row in waiting)),
                 STORE_KEY: key.text,
                 "handle_httpstatus_list": [404],
@@ -195,7 +203,9 @@ def _parse_specs(body: bytes) -> Specs:
 
 
 def read_arguments(arguments: dict[str, str]) -> tuple[int | None, SearchFilters]:
-    """The `limit` and the filters of `-a` arguments. Raises `ConfigurationError` that names the first bad one."""
+    """The `limit` and the filters of `-a` arguments. Raises `ConfigurationError` that names the first bad
+    one.
+    """
     rest = dict(arguments)
     text = rest.pop("limit", None)
     if text is not None and (not text.isdecimal() or not 0 < int(text) < 10**9):

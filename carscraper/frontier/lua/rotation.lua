@@ -19,12 +19,13 @@ end
 -- Put every roused slot that has something ready in its place: in the rotation, or held back by its pause.
 local function wake(now)
     for slot in pairs(roused) do
-        local waits = redis.call('ZSCORE', TURNS, slot) or redis.call('ZSCORE', HELD, slot)
-        if not waits and has_ready(slot) then
-            local paused_until = redis.call('HGET', PAUSED, slot)
-            if paused_until and tonumber(paused_until) > now then
+        if not redis.call('ZSCORE', TURNS, slot) then
+            local ready, paused_until = has_ready(slot), redis.call('HGET', PAUSED, slot)
+            if redis.call('ZSCORE', HELD, slot) then
+                if not ready then redis.call('ZREM', HELD, slot) end
+            elseif ready and paused_until and tonumber(paused_until) > now then
                 redis.call('ZADD', HELD, paused_until, slot)
-            else
+            elseif ready then
                 redis.call('ZADD', TURNS, next_turn(), slot)
                 if paused_until then redis.call('HDEL', PAUSED, slot) end
             end

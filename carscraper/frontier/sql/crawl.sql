@@ -6,9 +6,6 @@ INSERT INTO crawl (one, crawl_id, next_id, next_token, next_turn, unfinished, st
 -- :all_leases Every lease: of a process that is gone, since the file is locked by ours.
 UPDATE work SET deadline = 0 WHERE state = 2;
 
--- :rouse_all The slots out of the rotation, which the caps of an earlier run may have kept there.
-SELECT id FROM slot WHERE turn IS NULL AND held_until IS NULL;
-
 -- :drop_workers Workers that hold nothing and were not heard of since a time.
 DELETE FROM worker WHERE last_seen < ? AND name NOT IN (SELECT worker FROM work WHERE state = 2);
 

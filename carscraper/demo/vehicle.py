@@ -257,9 +257,7 @@ def _mileage(dice: Dice, *, age: int, new: bool) -> int | None:
 
 
 def resource(dice: Dice, car: Vehicle, *, featured: bool) -> dict[str, Any]:
-    """A listing as an element of the search answer's `data`, some 1.5 KB of JSON; `dice` are what `vehicle`
-    left.
-    """
+    """A listing as an element of the answer's `data`, some 1.5 KB of JSON; `dice` are what `vehicle` left."""
     sold, model = car.version, car.version.model
     agent = dice.choice(_AGENTS)
     title = car.title

@@ -1,0 +1,149 @@
+"""Crawls in processes of their own, by the real command line, looked at from outside.
+
+    with crawl(site.url, tmp_path / "out", jobdir=tmp_path / "job", settings={"CARS_LEASE_SECONDS": 2}) as run:
+        assert run.wait(30) == 0, run.log
+        assert sorted(run.cars()) == sorted(site.ids())
+
+Full speed unless `settings` say otherwise: no throttling, 32 requests at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.standin import ROOT
+
+FULL_SPEED = {
+    "AUTOTHROTTLE_ENABLED": 0,
+    "CONCURRENT_REQUESTS": 32,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 32,
+}
+_OURS = ("CARS_", "SCRAPY_", "REDIS_", "MONGO_", "POSTGRES_", "JOBDIR")
+
+
+class Crawl:
+    """A crawl that runs, killed when the `with` block is left; its output is in `output_dir`."""
+
+    def __init__(self, command: Sequence[str], output_dir: Path, env: Mapping[str, str]) -> None:
+        self.output_dir = output_dir
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  read after the process has ended
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=dict(env), stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
+        )
+        self.pid = self.process.pid
+
+    @property
+    def log(self) -> str:
+        """Standard output and error so far."""
+        size = os.fstat(self._log.fileno()).st_size
+        return os.pread(self._log.fileno(), size, 0).decode(errors="replace")
+
+    @property
+    def running(self) -> bool:
+        """Whether the process has not ended yet."""
+        return self.process.poll() is None
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, if it still runs."""
+        self.process.send_signal(number)
+
+    def kill(self) -> int:
+        """End it as a power failure would; returns its exit status."""
+        self.process.kill()
+        return self.process.wait(10)
+
+    def wait(self, timeout: float) -> int:
+        """Wait for its end, and return its exit status. One that does not end is killed, and its log shown."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"still running after {timeout} s:\n{self.log}") from None
+
+    def __enter__(self) -> Crawl:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self.running:
+            self.kill()
+
+    def cars(self) -> list[str]:
+        """The ids in `cars.json`, in its order."""
+        return car_ids(self.output_dir)
+
+    def run_json(self) -> dict[str, Any]:
+        """What `run.json` holds."""
+        found: dict[str, Any] = json.loads((self.output_dir / "run.json").read_bytes())
+        return found
+
+
+def crawl(
+    api_url: str,
+    output_dir: Path,
+    *arguments: str,
+    settings: Mapping[str, object] | None = None,
+    jobdir: Path | None = None,
+    redis_url: str | None = None,
+    env: Mapping[str, str] | None = None,
+    runner: Sequence[str] = (sys.executable, "-m", "scrapy"),
+) -> Crawl:
+    """Start `scrapy crawl cars`; `arguments` are added as they are, as in `"-a", "limit=20"`.
+
+    Nothing of this project's settings is taken from the environment but what `env` names.
+    """
+    asked: dict[str, object] = {**FULL_SPEED, "CARS_API_URL": api_url, "CARS_OUTPUT_DIR": output_dir}
+    if jobdir is not None:
+        asked["JOBDIR"] = jobdir
+    if redis_url is not None:
+        asked["REDIS_URL"] = redis_url
+    asked.update(settings or {})
+    command = [*runner, "crawl", "cars", *arguments]
+    for name, value in asked.items():
+        command += ["-s", f"{name}={value}"]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    return Crawl(command, output_dir, {**inherited, **(env or {})})
+
+
+def car_ids(output_dir: Path) -> list[str]:
+    """The ids in `cars.json`, in its order."""
+    return [record["id"] for record in json.loads((output_dir / "cars.json").read_bytes())]
+
+
+def torn_files(output_dir: Path) -> list[Path]:
+    """The .json and .jsonl files under the output directory that do not parse; drafts (a dot first) aside."""
+    torn = []
+    for path in output_dir.rglob("*.json*"):
+        if path.name.startswith("."):
+            continue
+        try:
+            text = path.read_bytes()
+            documents = text.splitlines() if path.suffix == ".jsonl" else [text]
+            for document in documents:
+                json.loads(document)
+            if path.suffix == ".jsonl" and text and not text.endswith(b"\n"):
+                torn.append(path)
+        except FileNotFoundError:  # removed meanwhile, with its crawl
+            continue
+        except json.JSONDecodeError:
+            torn.append(path)
+    return torn
+
+
+def wait_until(
+    condition: Callable[[], object], timeout: float = 20.0, *, what: str = "the condition"
+) -> None:
+    """Return once `condition` holds; fails after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not come true within {timeout} s")
+        time.sleep(0.01)

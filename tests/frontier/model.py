@@ -1,0 +1,266 @@
+"""What a frontier has to do, as plain sums on dictionaries: the model that the state machine holds the
+backends to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from carscraper.frontier.contract import Counts, Entry, Held, Inbox, Lease, Outbox, Status
+from tests.frontier.backends import LEASE, MAX_ATTEMPTS
+
+UNCERTAINTY = 5.0
+"""Seconds by which a server's clock may run ahead of the model's; every time in a test is a multiple of ten.
+"""
+
+
+@dataclass
+class Element:
+    """One element, in exactly one state: "waiting" (queued or delayed), "leased", "dead" or "done"."""
+
+    slot: str
+    callback: str
+    payload: bytes
+    priority: int
+    arrival: int
+    born: float
+    state: str = "waiting"
+    not_before: float | None = None
+    attempts: int = 0
+    token: int = 0
+    deadline: float = 0.0
+    worker: str = ""
+    landed: bool = False
+
+
+@dataclass
+class Model:
+    """A frontier with a cap for each slot, for any number of workers, at one time."""
+
+    cap: int
+    now: float = 0.0
+    elements: dict[int, Element] = field(default_factory=dict)
+    pauses: dict[str, float] = field(default_factory=dict)
+    last_token: int = 0
+    arrivals: int = 0
+    stale_messages: int = 0
+    claimer: str | None = None
+    last_seen: dict[str, float] = field(default_factory=dict)
+
+    def exchange(self, worker: str, outbox: Outbox) -> tuple[list[int], list[Held], list[int]]:
+        """Everything but the hand-out; returns what must be refused, stale and buried."""
+        self.last_seen[worker] = self.now
+        self.reclaim(self.now)
+        refused = [entry.key for entry in outbox.entries if not self._add(entry)]
+        stale: list[Held] = []
+        buried: list[int] = []
+        for held in outbox.landed:
+            if element := self._find(held, stale):
+                element.landed = True
+        for held in outbox.acks:
+            if element := self._find(held, stale):
+                element.state = "done"
+        for retry in outbox.retries:
+            if element := self._find(retry.held, stale):
+                if element.attempts >= MAX_ATTEMPTS:
+                    element.state = "dead"
+                    buried.append(retry.held.key)
+                else:
+                    element.state = "waiting"
+                    element.not_before = self.now + retry.delay if retry.delay else None
+        for burial in outbox.burials:
+            if element := self._find(burial.held, stale):
+                element.state = "dead"
+        for held in outbox.returns:
+            if element := self._find(held, stale):
+                element.state, element.not_before = "waiting", None
+                element.attempts -= 1
+        for held in outbox.renewals:
+            if element := self._find(held, stale):
+                element.deadline = self.now + LEASE
+        for slot, seconds in outbox.pauses.items():
+            self.pauses[slot] = max(self.pauses.get(slot, 0.0), self.now + seconds)
+        self.stale_messages += len(stale)
+        if self.unfinished:
+            self.claimer = None
+        return refused, stale, buried
+
+    def reclaim(self, until: float) -> None:
+        """End the leases whose deadline is not after `until`."""
+        for element in self.elements.values():
+            if element.state == "leased" and element.deadline <= until:
+                element.state = "dead" if element.attempts >= MAX_ATTEMPTS else "waiting"
+                element.not_before = None
+
+    def _add(self, entry: Entry) -> bool:
+        not_before = self.now + entry.delay if entry.delay else None
+        known = self.elements.get(entry.key)
+        if known is None:
+            self.arrivals += 1
+            self.elements[entry.key] = Element(
+                slot=entry.slot,
+                callback=entry.callback,
+                payload=entry.payload,
+                priority=entry.priority,
+                arrival=self.arrivals,
+                born=self.now,
+                not_before=not_before,
+            )
+        elif known.state == "waiting":
+            known.not_before = not_before
+            known.priority = max(known.priority, entry.priority)
+        else:
+            return False
+        return True
+
+    def _find(self, held: Held, stale: list[Held]) -> Element | None:
+        element = self.elements.get(held.key)
+        if element is None or element.state != "leased" or element.token != held.token:
+            stale.append(held)
+            return None
+        return element
+
+    def hand_out(self, worker: str, leases: list[Lease], want: int) -> None:
+        """Take these leases as handed out, after having looked that they may be, and that they are the right
+        ones.
+        """
+        assert len(leases) <= max(0, want)
+        for lease in leases:
+            element = self.elements[lease.key]
+            assert lease.key in self._ready(element.slot)[:1], "the best of its slot, of those that are due"
+            assert self._free(element.slot), "within the cap"
+            assert lease.token > self.last_token, "a higher token than any before"
+            assert lease.attempt == element.attempts + 1 <= MAX_ATTEMPTS
+            assert (lease.slot, lease.payload) == (element.slot, element.payload)
+            self.last_token = element.token = lease.token
+            element.attempts += 1
+            element.state, element.worker, element.landed = "leased", worker, False
+            element.deadline, element.not_before = self.now + LEASE, None
+        if len(leases) < want:
+            left = [slot for slot in self._slots() if self._ready(slot) and self._free(slot)]
+            assert not left, "nothing was held back that could be handed out"
+
+    def _slots(self) -> set[str]:
+        return {element.slot for element in self.elements.values()}
+
+    def _ready(self, slot: str) -> list[int]:
+        """The keys of a slot that may be handed out, best first."""
+        if self.pauses.get(slot, 0.0) > self.now:
+            return []
+        return self._queued(slot)
+
+    def _queued(self, slot: str) -> list[int]:
+        due = [
+            (-element.priority, element.arrival, key)
+            for key, element in self.elements.items()
+            if element.slot == slot and element.state == "waiting" and (element.not_before or 0.0) <= self.now
+        ]
+        return [key for _, _, key in sorted(due)]
+
+    def _free(self, slot: str) -> bool:
+        on_wire = [
+            element
+            for element in self.elements.values()
+            if element.slot == slot and element.state == "leased" and not element.landed
+        ]
+        return len(on_wire) < self.cap
+
+    @property
+    def unfinished(self) -> int:
+        return sum(element.state in ("waiting", "leased") for element in self.elements.values())
+
+    def claim(self, worker: str) -> bool:
+        """Whether this worker gets the claim to the end."""
+        self.last_seen[worker] = self.now
+        if self.unfinished:
+            self.claimer = None
+            return False
+        if self.claimer not in (None, worker) and self.last_seen[self.claimer or ""] + LEASE > self.now:
+            return False
+        self.claimer = worker
+        return True
+
+    def retry_dead(self) -> int:
+        dead = [element for element in self.elements.values() if element.state == "dead"]
+        for element in dead:
+            element.state, element.attempts, element.not_before = "waiting", 0, None
+        if dead:
+            self.claimer = None
+        return len(dead)
+
+    def drop_dead(self) -> int:
+        dead = [key for key, element in self.elements.items() if element.state == "dead"]
+        for key in dead:
+            del self.elements[key]
+        return len(dead)
+
+    def dead(self) -> list[int]:
+        return sorted(key for key, element in self.elements.items() if element.state == "dead")
+
+    def check_inbox(self, inbox: Inbox) -> None:
+        """Compare what an exchange says of the whole."""
+        assert inbox.unfinished == self.unfinished
+        times = [
+            element.not_before - self.now
+            for element in self.elements.values()
+            if element.state == "waiting" and element.not_before is not None and element.not_before > self.now
+        ]
+        times += [
+            until - self.now for slot, until in self.pauses.items() if until > self.now and self._queued(slot)
+        ]
+        if times:
+            assert inbox.next_due is not None
+            assert abs(inbox.next_due - min(times)) < UNCERTAINTY
+        else:
+            assert inbox.next_due is None
+
+    def matches(self, status: Status) -> bool:
+        """Whether the counts are those of the model."""
+        try:
+            self.check_status(status)
+        except AssertionError:
+            return False
+        return True
+
+    def check_status(self, status: Status) -> None:
+        """Compare every count."""
+        total: Counter[str] = Counter()
+        slots: dict[str, Counter[str]] = {}
+        callbacks: dict[str, Counter[str]] = {}
+        past_due = 0
+        for element in self.elements.values():
+            state = element.state
+            if state == "waiting":
+                state = "delayed" if (element.not_before or 0.0) > self.now else "queued"
+                past_due += state == "queued" and element.not_before is not None
+            for counter in (
+                total,
+                slots.setdefault(element.slot, Counter()),
+                callbacks.setdefault(element.callback, Counter()),
+            ):
+                counter[state] += 1
+        assert status.total == _counts(total)
+        assert status.total.seen == len(self.elements)
+        assert status.slots == {slot: _counts(counter) for slot, counter in slots.items()}
+        assert status.callbacks == {name: _counts(counter) for name, counter in callbacks.items()}
+        assert status.past_due == past_due
+        assert status.stale_messages == self.stale_messages
+        holding = Counter(element.worker for element in self.elements.values() if element.state == "leased")
+        assert {worker.worker: worker.leased for worker in status.workers if worker.leased} == holding
+        waiting = [element.born for element in self.elements.values() if element.state == "waiting"]
+        if waiting:
+            assert status.oldest is not None
+            assert abs(status.oldest - (self.now - min(waiting))) < UNCERTAINTY
+        else:
+            assert status.oldest is None
+
+
+def _counts(counter: Counter[str]) -> Counts:
+    return Counts(
+        queued=counter["queued"],
+        delayed=counter["delayed"],
+        leased=counter["leased"],
+        dead=counter["dead"],
+        done=counter["done"],
+    )

@@ -1,0 +1,416 @@
+"""Any sequence of exchanges, faults and restarts leaves each element in exactly one state, as the model has
+it.
+
+The machine runs against the real backends and moves their clocks. That it can fail is shown with mutants:
+each breaks one rule of the contract, and the machine has to find it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha1
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from carscraper.exceptions import FrontierUnavailable
+from carscraper.frontier import redis as redis_module
+from carscraper.frontier import sqlite as sqlite_module
+from carscraper.frontier.contract import Burial, Entry, Held, Inbox, Outbox, Retry, SlotLimit
+from carscraper.frontier.redis import RedisFrontier, Script
+from carscraper.frontier.sqlite import SqliteFrontier
+from tests.frontier.backends import LEASE, MAX_ATTEMPTS, plain_client
+from tests.frontier.model import Model
+from tests.redis_server import RedisServer
+
+CAP = 2
+
+Pick = tuple[int, str, float]
+"""How many leases ago, what to say about it, and a delay in seconds."""
+
+
+class KilledError(Exception):
+    """Raised where the worker's process is killed."""
+
+
+class FaultySqlite(SqliteFrontier):
+    """Fails before the transaction that `fail_at` counts down to is committed."""
+
+    fail_at: int | None = None
+    failure: type[Exception] = KilledError
+
+    @contextmanager
+    def _transaction(self, *, write: bool = True) -> Iterator[Any]:
+        with super()._transaction(write=write) as db:
+            yield db
+            if write and self.fail_at is not None:
+                self.fail_at -= 1
+                if self.fail_at < 0:
+                    self.fail_at = None
+                    raise self.failure
+
+
+class FaultyRedis(RedisFrontier):
+    """Fails after the command that `fail_at` counts down to was done."""
+
+    fail_at: int | None = None
+    failure: type[Exception] = KilledError
+
+    async def _command(self, *words: Any) -> Any:
+        reply = await super()._command(*words)
+        if self.fail_at is not None:
+            self.fail_at -= 1
+            if self.fail_at < 0:
+                self.fail_at = None
+                raise self.failure
+        return reply
+
+
+class Store:
+    """Opens faulty frontiers on one store, at the machine's time."""
+
+    workers: tuple[str, ...]
+    restart_frees_leases: bool
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def open(self, worker: str) -> Any:
+        raise NotImplementedError
+
+    def clean(self) -> None:
+        raise NotImplementedError
+
+
+class SqliteStore(Store):
+    workers = ("w1",)
+    restart_frees_leases = True
+
+    def __init__(self, path: Path, kind: type[FaultySqlite] = FaultySqlite) -> None:
+        super().__init__()
+        self.path, self.kind = path, kind
+
+    def open(self, worker: str) -> FaultySqlite:
+        return self.kind(
+            self.path,
+            worker=worker,
+            lease_seconds=LEASE,
+            max_attempts=MAX_ATTEMPTS,
+            limits={},
+            default_limit=SlotLimit(CAP),
+            clock=lambda: 1_800_000_000 + self.now,
+        )
+
+    def clean(self) -> None:
+        for file in self.path.parent.glob(f"{self.path.name}*"):
+            file.unlink()
+
+
+class RedisStore(Store):
+    workers = ("w1", "w2")
+    restart_frees_leases = False
+
+    def __init__(self, server: RedisServer, kind: type[FaultyRedis] = FaultyRedis) -> None:
+        super().__init__()
+        self.server, self.kind = server, kind
+
+    def open(self, worker: str) -> FaultyRedis:
+        return self.kind(
+            plain_client(self.server.port),
+            prefix="machine",
+            worker=worker,
+            lease_seconds=LEASE,
+            max_attempts=MAX_ATTEMPTS,
+            limits={"c": SlotLimit(CAP)},
+            default_limit=SlotLimit(CAP),
+        )
+
+    def clean(self) -> None:
+        with self.server.client() as client:
+            client.flushall()
+
+
+ENTRIES = st.lists(
+    st.builds(
+        lambda key, priority, delay: Entry(
+            key, "abc"[key % 3], f"parse_{key % 2}", b"payload %d" % key, priority, delay
+        ),
+        key=st.integers(-6, 8),
+        priority=st.integers(-1, 1),
+        delay=st.sampled_from([0.0, 0.0, 0.0, 10.0, 50.0]),
+    ),
+    max_size=6,
+)
+ACTIONS = st.sampled_from(["landed", "acks", "acks", "retries", "burials", "returns", "renewals"])
+PICKS = st.lists(st.tuples(st.integers(0, 9), ACTIONS, st.sampled_from([0.0, 20.0])), max_size=5)
+PAUSES = st.dictionaries(st.sampled_from("abc"), st.sampled_from([10.0, 40.0]), max_size=1)
+
+
+class FrontierMachine(RuleBasedStateMachine):
+    """Every rule does something to the frontier and to the model, and compares."""
+
+    def __init__(self, make_store: Callable[[], Store]) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.store = make_store()
+        self.store.clean()
+        self.model = Model(cap=CAP)
+        self.leases: list[Held] = []
+        self.frontiers = {worker: self.store.open(worker) for worker in self.store.workers}
+        for frontier in self.frontiers.values():
+            self.wait(frontier.begin("crawl"))
+
+    def wait(self, coroutine: Any) -> Any:
+        return self.loop.run_until_complete(coroutine)
+
+    def worker(self, number: int) -> str:
+        return self.store.workers[number % len(self.store.workers)]
+
+    def outbox(self, entries: list[Entry], picks: list[Pick], pauses: dict[str, float]) -> Outbox:
+        """An outbox about some of the last ten leases, of whichever worker and stale or not."""
+        outbox = Outbox(entries=entries, pauses=pauses)
+        for index, action, delay in picks:
+            if index >= len(self.leases):
+                continue
+            held = self.leases[-1 - index]
+            if action == "retries":
+                outbox.retries.append(Retry(held, delay, "status 503"))
+            elif action == "burials":
+                outbox.burials.append(Burial(held, "status 404"))
+            else:
+                getattr(outbox, action).append(held)
+        return outbox
+
+    @rule(
+        number=st.integers(0, 1),
+        entries=ENTRIES,
+        picks=PICKS,
+        pauses=PAUSES,
+        want=st.integers(0, 6),
+        lost=st.sampled_from([0, 0, 0, 1, 2]),
+    )
+    def exchange(
+        self,
+        number: int,
+        entries: list[Entry],
+        picks: list[Pick],
+        pauses: dict[str, float],
+        want: int,
+        lost: int,
+    ) -> None:
+        """A worker says something and asks for leases; the answer is lost up to twice, and it repeats itself."""
+        worker = self.worker(number)
+        outbox = self.outbox(entries, picks, pauses)
+        inbox = self.wait(self.exchange_until_answered(worker, outbox, want, lost))
+        refused, stale, buried = self.model.exchange(worker, outbox)
+        assert inbox.refused == refused
+        assert inbox.stale == stale
+        assert inbox.buried == buried
+        self.model.hand_out(worker, inbox.leases, want)
+        self.model.check_inbox(inbox)
+        self.leases += [Held(lease.key, lease.token) for lease in inbox.leases]
+
+    async def exchange_until_answered(self, worker: str, outbox: Outbox, want: int, lost: int) -> Inbox:
+        frontier = self.frontiers[worker]
+        frontier.failure = FrontierUnavailable
+        for _ in range(lost):
+            frontier.fail_at = 0
+            with pytest.raises(FrontierUnavailable):
+                await frontier.exchange(outbox, want)
+        inbox: Inbox = await frontier.exchange(outbox, want)
+        return inbox
+
+    @rule(number=st.integers(0, 1), entries=ENTRIES, picks=PICKS, fail_at=st.integers(0, 1))
+    def killed_in_an_exchange(
+        self, number: int, entries: list[Entry], picks: list[Pick], fail_at: int
+    ) -> None:
+        """A worker is killed somewhere in an exchange: all of it has happened, or nothing."""
+        worker = self.worker(number)
+        outbox = self.outbox(entries, picks, {})
+        frontier = self.frontiers[worker]
+        frontier.fail_at, frontier.failure = fail_at, KilledError
+        with suppress(KilledError):
+            self.wait(frontier.exchange(outbox, 0))
+        frontier.fail_at = None
+        status = self.wait(frontier.status())
+        after = copy.deepcopy(self.model)
+        after.exchange(worker, outbox)
+        if after.matches(status):
+            self.model = after
+        self.restart(worker)
+
+    @rule(number=st.integers(0, 1))
+    def restarted(self, number: int) -> None:
+        """A worker is killed between two exchanges, and another of its name takes its place."""
+        self.restart(self.worker(number))
+
+    def restart(self, worker: str) -> None:
+        status = self.wait(self.frontiers[worker].status())
+        self.model.check_status(status)
+        self.wait(self.frontiers[worker].close())
+        self.frontiers[worker] = self.store.open(worker)
+        self.move_clocks()
+        state = self.wait(self.frontiers[worker].begin("another"))
+        assert (state.crawl_id, state.resumed) == ("crawl", True)
+        if self.store.restart_frees_leases:
+            self.model.reclaim(float("inf"))
+        if not self.model.unfinished:
+            self.model.claimer = None
+
+    @rule(tens=st.sampled_from([1, 2, 3, 6]))
+    def time_passes(self, tens: int) -> None:
+        self.store.now += 10.0 * tens
+        self.model.now += 10.0 * tens
+        self.move_clocks()
+
+    def move_clocks(self) -> None:
+        for frontier in self.frontiers.values():
+            frontier.clock_offset = self.store.now
+
+    @rule()
+    def dead_letters_are_tried_again(self) -> None:
+        assert self.wait(self.frontiers["w1"].retry_dead()) == self.model.retry_dead()
+
+    @rule()
+    def dead_letters_are_dropped(self) -> None:
+        assert self.wait(self.frontiers["w1"].drop_dead()) == self.model.drop_dead()
+
+    @rule(number=st.integers(0, 1))
+    def the_end_is_claimed(self, number: int) -> None:
+        worker = self.worker(number)
+        assert self.wait(self.frontiers[worker].claim_end()) == self.model.claim(worker)
+
+    @invariant()
+    def every_count_is_that_of_the_model(self) -> None:
+        self.model.check_status(self.wait(self.frontiers["w1"].status()))
+        assert (
+            sorted(letter.key for letter in self.wait(self.frontiers["w1"].dead_letters()))
+            == self.model.dead()
+        )
+
+    def teardown(self) -> None:
+        """Work on until nothing is left: each element that was pushed ends done or dead."""
+        try:
+            self.drain()
+        finally:
+            for frontier in self.frontiers.values():
+                self.wait(frontier.close())
+            self.loop.close()
+
+    def drain(self) -> None:
+        outbox = Outbox()
+        for _ in range(200):
+            self.time_passes(6)
+            inbox = self.wait(self.frontiers["w1"].exchange(outbox, 50))
+            self.model.exchange("w1", outbox)
+            self.model.hand_out("w1", inbox.leases, 50)
+            outbox = Outbox(acks=[Held(lease.key, lease.token) for lease in inbox.leases])
+            if inbox.unfinished == 0:
+                break
+        self.every_count_is_that_of_the_model()
+        assert {element.state for element in self.model.elements.values()} <= {"done", "dead"}
+
+
+def run_machine(make_store: Callable[[], Store], *, examples: int, mutant: bool = False) -> None:
+    """Run the machine; of a mutant it only has to be known whether it is caught, not by how short a story."""
+    phases = [Phase.generate] if mutant else [Phase.generate, Phase.shrink]
+    run_state_machine_as_test(
+        lambda: FrontierMachine(make_store),  # type: ignore[arg-type]
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=25,
+            deadline=None,
+            database=None,
+            derandomize=mutant,
+            phases=phases,
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_the_sqlite_backend_does_what_the_model_says(tmp_path: Path) -> None:
+    run_machine(lambda: SqliteStore(tmp_path / "frontier.sqlite"), examples=60)
+
+
+def test_the_redis_backend_does_what_the_model_says(redis7: RedisServer) -> None:
+    run_machine(lambda: RedisStore(redis7), examples=60)
+
+
+def test_valkey_does_what_the_model_says(valkey9: RedisServer) -> None:
+    run_machine(lambda: RedisStore(valkey9), examples=10)
+
+
+# Mutants.
+
+
+async def ack_first(frontier: Any, exchange: Callable[..., Any], outbox: Outbox, want: int) -> Inbox:
+    """Two steps where the contract asks for one, and the acks in the first of them."""
+    acked: Inbox = await exchange(frontier, Outbox(acks=outbox.acks), 0)
+    rest: Inbox = await exchange(frontier, dataclasses.replace(outbox, acks=[]), want)
+    return dataclasses.replace(rest, stale=acked.stale + rest.stale)
+
+
+class AckFirstSqlite(FaultySqlite):
+    async def exchange(self, outbox: Outbox, want: int) -> Inbox:
+        return await ack_first(self, SqliteFrontier.exchange, outbox, want)
+
+
+class AckFirstRedis(FaultyRedis):
+    async def exchange(self, outbox: Outbox, want: int) -> Inbox:
+        return await ack_first(self, RedisFrontier.exchange, outbox, want)
+
+
+def mutate(script: Script, old: str, new: str) -> Script:
+    assert script.text.count(old) == 1
+    text = script.text.replace(old, new)
+    return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def assert_caught(make_store: Callable[[], Store]) -> None:
+    with pytest.raises((AssertionError, KeyError)):
+        run_machine(make_store, examples=300, mutant=True)
+
+
+def test_sqlite_without_fencing_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    statement = sqlite_module.EXCHANGE.find_held
+    assert statement.count("AND token = ?") == 1
+    unfenced = statement.replace("AND token = ?", "AND ? > 0")
+    monkeypatch.setattr(sqlite_module.EXCHANGE, "find_held", unfenced)
+    assert_caught(lambda: SqliteStore(tmp_path / "frontier.sqlite"))
+
+
+def test_redis_without_fencing_is_caught(redis7: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    unfenced = mutate(redis_module.EXCHANGE, "lease.token == message[2]", "lease.token > 0")
+    monkeypatch.setattr(redis_module, "EXCHANGE", unfenced)
+    assert_caught(lambda: RedisStore(redis7))
+
+
+def test_sqlite_that_acks_first_is_caught(tmp_path: Path) -> None:
+    assert_caught(lambda: SqliteStore(tmp_path / "frontier.sqlite", AckFirstSqlite))
+
+
+def test_redis_that_acks_first_is_caught(redis7: RedisServer) -> None:
+    assert_caught(lambda: RedisStore(redis7, AckFirstRedis))
+
+
+def test_redis_that_does_twice_what_is_said_twice_is_caught(
+    redis7: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgetful = mutate(redis_module.EXCHANGE, "last.number == exchange_number", "last.number < 0")
+    monkeypatch.setattr(redis_module, "EXCHANGE", forgetful)
+    assert_caught(lambda: RedisStore(redis7))
+
+
+def test_redis_without_caps_is_caught(redis7: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    uncapped = mutate(redis_module.EXCHANGE, "if cap == 0 then", "if cap > 0 then")
+    monkeypatch.setattr(redis_module, "EXCHANGE", uncapped)
+    assert_caught(lambda: RedisStore(redis7))

@@ -49,6 +49,7 @@ from carscraper.frontier.contract import (
 )
 from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
 from carscraper.pipelines.contract import DurableStore
+from carscraper.start_urls import build_start_urls, requests_from
 
 if TYPE_CHECKING:
     from typing import Self
@@ -114,6 +115,10 @@ class FrontierScheduler(BaseScheduler):
         self._wait_until: float | None = None
         self._last_exchange = 0.0
         self._last_renewal = time.monotonic()
+        self._start_urls = build_start_urls(crawler.settings, crawler.spidercls.name)
+        self._taken: list[bytes] = []
+        self._idle_since: float | None = None
+        self._idle_before_close = crawler.settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
         self._news = asyncio.Event()
         self._closing = False
         self.last_status: Status | None = None
@@ -174,9 +179,13 @@ class FrontierScheduler(BaseScheduler):
 
     @property
     def ended(self) -> bool:
-        """True when the frontier was empty for all workers and nothing has been said since."""
-        return self._unfinished == 0 and not (
-            self._buffer or self._tasks or self._finished or self._unanswered or _has_news(self._outbox)
+        """True when the frontier was empty for all workers, for as long as `SCHEDULER_IDLE_BEFORE_CLOSE` says,
+        and nothing has been said since.
+        """
+        return (
+            self._idle_since is not None
+            and time.monotonic() >= self._idle_since + self._idle_before_close
+            and not (self._has_leases or self._unanswered or _has_news(self._outbox))
         )
 
     def attempt(self, request: Request) -> int | None:
@@ -206,6 +215,8 @@ class FrontierScheduler(BaseScheduler):
 
     async def _open(self, spider: Spider) -> None:
         self._spider = spider
+        if self._crawler.settings.getbool("SCHEDULER_FLUSH_ON_START"):
+            await self._forget_unless_shared("SCHEDULER_FLUSH_ON_START")
         state = await self.frontier.begin(new_crawl_id())
         self.identity = CrawlIdentity(state.crawl_id, self._worker, is_resumable(self._crawler.settings))
         if state.resumed:
@@ -231,6 +242,10 @@ class FrontierScheduler(BaseScheduler):
                     await self._exchange()
                 self.last_status = await self.frontier.status()
                 self.last_dead = await self.frontier.dead_letters()
+                if not self._crawler.settings.getbool("SCHEDULER_PERSIST"):
+                    await self._forget_unless_shared("SCHEDULER_PERSIST=False")
+                if self._start_urls is not None:
+                    await self._start_urls.close()
         except (TimeoutError, FrontierError) as error:
             held = len(self._tasks) + len(self._finished) + len(self._outbox.acks)
             logger.warning(
@@ -238,6 +253,18 @@ class FrontierScheduler(BaseScheduler):
             )
             self._exchanging.cancel()
         await self.frontier.close()
+
+    async def _forget_unless_shared(self, asked_by: str) -> None:
+        """Forget the crawl as a setting asks, but never while another worker is at it."""
+        now_at_it = [
+            worker.worker
+            for worker in (await self.frontier.status()).workers
+            if worker.worker != self._worker and time.time() - worker.last_seen < self._config.lease_seconds
+        ]
+        if now_at_it:
+            logger.warning("%s is not heeded: %s is at work on this crawl", asked_by, ", ".join(now_at_it))
+        else:
+            await self.frontier.forget()
 
     # The exchange
 
@@ -247,6 +274,7 @@ class FrontierScheduler(BaseScheduler):
             await self._wait_for_news()
             self._sweep()
             try:
+                await self._take_start_urls()
                 await self._exchange()
                 pause = 0.1
             except FrontierUnavailable as error:
@@ -277,7 +305,10 @@ class FrontierScheduler(BaseScheduler):
         inbox = await self.frontier.exchange(outbox, want)
         self._unanswered = None
         self._stats.inc_value("frontier/exchanges")
+        await self._drop_start_urls()
         self._unfinished = inbox.unfinished
+        if inbox.unfinished or self._idle_since is None:
+            self._idle_since = None if inbox.unfinished else time.monotonic()
         due = inbox.next_due
         self._wait_until = None if due is None else time.monotonic() + due
         if inbox.refused:
@@ -294,32 +325,48 @@ class FrontierScheduler(BaseScheduler):
             self._wake_engine()
 
     async def _wait_for_news(self) -> None:
-        """Return when there is something to say, or something may be handed out, but not more often than each
-        tick.
-        """
-        now = time.monotonic()
-        if (rest := self._last_exchange + _TICK - now) > 0:
-            await asyncio.sleep(rest)
-        while not self._closing:
-            self._sweep()
-            self._settle()
-            if _has_news(self._outbox) or self._unanswered or self._unfinished is None:
-                return
-            now = time.monotonic()
-            if self._tasks or self._finished:
-                wake = now + _TICK
-            else:
-                wake = now + (_IDLE_POLL if self._shared else 3600.0)
-            renewal = self._last_renewal + self._config.lease_seconds / 3
-            wake = min(wake, self._wait_until or wake, renewal if self._has_leases else wake)
+        """Return when there is something to say or to be had, but not more often than each tick."""
+        await asyncio.sleep(max(0.0, self._last_exchange + _TICK - time.monotonic()))
+        while not (self._closing or self._has_something_to_say() or self._may_be_given_something()):
+            self._news.clear()
             with contextlib.suppress(TimeoutError):
-                self._news.clear()
-                await asyncio.wait_for(self._news.wait(), max(0.0, wake - now))
-            now = time.monotonic()
-            due = self._wait_until is not None and now >= self._wait_until
-            poll = self._shared and self._starving and now >= self._last_exchange + _IDLE_POLL
-            if due or poll or (self._has_leases and now >= renewal):
-                return
+                await asyncio.wait_for(self._news.wait(), self._nap())
+
+    def _has_something_to_say(self) -> bool:
+        self._sweep()
+        self._settle()
+        return (
+            self._unfinished is None
+            or self._unanswered is not None
+            or _has_news(self._outbox)
+            or (self._has_leases and time.monotonic() >= self._next_renewal)
+        )
+
+    def _may_be_given_something(self) -> bool:
+        """True when a time has come that held something back, or others may have queued something."""
+        now = time.monotonic()
+        due = self._wait_until is not None and now >= self._wait_until
+        return due or (self._shared and self._starving and now >= self._last_exchange + _IDLE_POLL)
+
+    def _nap(self) -> float:
+        """Seconds until it is worth looking again, if nobody calls before."""
+        now = time.monotonic()
+        nap = _TICK if self._tasks or self._finished else _IDLE_POLL
+        return nap if self._wait_until is None else max(0.0, min(nap, self._wait_until - now))
+
+    async def _take_start_urls(self) -> None:
+        """Queue what others have pushed to the start key; it is taken off there once it is in the frontier."""
+        if self._start_urls is None or not self._starving or self._taken or self._closing:
+            return
+        self._taken = await self._start_urls.peek()
+        for data in self._taken:
+            for request in requests_from(self._spider, data):
+                self.enqueue_request(request)
+
+    async def _drop_start_urls(self) -> None:
+        if self._start_urls is not None and self._taken:
+            await self._start_urls.remove(self._taken)
+            self._taken = []
 
     async def _has_ended_elsewhere(self) -> bool:
         """True when the crawl is gone because another worker has closed its books; then the engine may go
@@ -331,6 +378,7 @@ class FrontierScheduler(BaseScheduler):
             return False
         if ended:
             self._unanswered, self._outbox, self._unfinished = None, Outbox(), 0
+            self._idle_since = time.monotonic() - self._idle_before_close
             self._wake_engine()
         return ended
 
@@ -363,11 +411,14 @@ class FrontierScheduler(BaseScheduler):
         while self._finished and self._finished[0].durable:
             self._outbox.acks.append(self._finished.popleft().held)
 
+    @property
+    def _next_renewal(self) -> float:
+        return self._last_renewal + self._config.lease_seconds / 3
+
     def _renew_in_time(self, outbox: Outbox) -> None:
-        now = time.monotonic()
-        if now < self._last_renewal + self._config.lease_seconds / 3:
+        if time.monotonic() < self._next_renewal:
             return
-        self._last_renewal = now
+        self._last_renewal = time.monotonic()
         outbox.renewals.extend(task.held for task in self._tasks.values())
         outbox.renewals.extend(task.held for task in self._finished)
         outbox.renewals.extend(Held(lease.key, lease.token) for lease in self._buffer)

@@ -16,7 +16,7 @@ from scrapy.exceptions import DontCloseSpider
 
 from carscraper.archive import Archive, Kept
 from carscraper.config import Config
-from carscraper.exceptions import CodecError, FrontierError
+from carscraper.exceptions import CodecError, FrontierError, FrontierLost
 from carscraper.frontier import codec
 from carscraper.items import PageRead, SetAside
 from carscraper.monitoring.verdict import GivenUp, Reading, Verdict, needs_another_sweep, reach_verdict
@@ -83,10 +83,10 @@ class Completeness:
         try:
             if scheduler is None:
                 await self._close_books_alone()
+            elif await self._claims_end(scheduler):
+                await self._close_books_for_all(scheduler)
             elif (published := await scheduler.frontier.verdict()) is not None:
                 self._adopt(_verdict_from(published))
-            elif await scheduler.frontier.claim_end():
-                await self._close_books_for_all(scheduler)
             else:
                 await asyncio.sleep(_POLL)
         except FrontierError as error:
@@ -94,6 +94,12 @@ class Completeness:
             await asyncio.sleep(_POLL)
         if (slot := getattr(self._crawler.engine, "_slot", None)) is not None:
             slot.nextcall.schedule()
+
+    async def _claims_end(self, scheduler: FrontierScheduler) -> bool:
+        try:
+            return await scheduler.frontier.claim_end()
+        except FrontierLost:
+            return False  # forgotten by the worker that has closed the books; its verdict stays a while
 
     async def _close_books_alone(self) -> None:
         reading = await asyncio.to_thread(self._read_ledger)

@@ -74,6 +74,25 @@ class CarsSpider(Spider):
             priority=_PAGE_PRIORITY,
         )
 
+    def make_request_from_data(self, data: bytes) -> list[Request]:
+        """A search that was pushed to the start key: its pages are followed by their `next`, outside all sweeps."""
+        url = data.decode("utf-8", "replace").strip()
+        try:
+            offset = page_offset(url)
+        except ApiError as error:
+            self.logger.error("Ignored a start URL that is no listing page: %s", error)
+            return []
+        return [self._start_page(url, offset)]
+
+    def _start_page(self, url: str, offset: int) -> Request:
+        return Request(
+            url,
+            callback=self.parse_page,
+            cb_kwargs={"sweep": 0, "end": offset},
+            meta={DISTINCT: "0", "verbatim_url": True},
+            priority=_PAGE_PRIORITY,
+        )
+
     async def parse_page(self, response: Response, sweep: int, end: int | None) -> AsyncIterator[Any]:
         """Yields the page's cars whose specs are known, requests for the other specs, further pages, and a
         `PageRead`.
@@ -167,6 +186,10 @@ class CarsSpider(Spider):
         else:
             following = []
         beyond = offset + step
+        if sweep == 0:
+            if page.links.next:
+                yield self._start_page(page.links.next, beyond)
+            return
         if page.links.next and beyond >= end and not (self.limit and beyond >= self.limit):
             following.append(page_offset(page.links.next))
         for at in following:

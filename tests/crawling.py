@@ -14,8 +14,8 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,10 @@ class Crawl:
 
     def __init__(self, command: Sequence[str], output_dir: Path, env: Mapping[str, str]) -> None:
         self.output_dir = output_dir
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  read after the process has ended
+        self._log = os.memfd_create(
+            "log"
+        )  # in memory, so that it can be read for as long as this object lives
+        weakref.finalize(self, os.close, self._log)
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=dict(env), stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
         )
@@ -44,8 +47,7 @@ class Crawl:
     @property
     def log(self) -> str:
         """Standard output and error so far."""
-        size = os.fstat(self._log.fileno()).st_size
-        return os.pread(self._log.fileno(), size, 0).decode(errors="replace")
+        return os.pread(self._log, os.fstat(self._log).st_size, 0).decode(errors="replace")
 
     @property
     def running(self) -> bool:

@@ -40,6 +40,10 @@ crawl: $(VENV)/.run  ## read a whole stand-in catalogue into data/cars.json
 test: $(VENV)/.dev servers  ## run all tests; starts every server that it needs
 	$(BIN)/pytest -n $(JOBS) --dist loadfile
 
+.PHONY: test-crash
+test-crash: $(VENV)/.dev servers  ## the random kills with 20 seeds instead of 3
+	CRASH_SEEDS=20 $(BIN)/pytest -n $(JOBS) tests/crash/test_random_kills.py
+
 .PHONY: servers
 servers:
 	@command -v redis-server >/dev/null || { \

@@ -215,14 +215,6 @@ class Model:
         else:
             assert inbox.next_due is None
 
-    def matches(self, status: Status) -> bool:
-        """Whether the counts are those of the model."""
-        try:
-            self.check_status(status)
-        except AssertionError:
-            return False
-        return True
-
     def check_status(self, status: Status) -> None:
         """Compare every count."""
         total: Counter[str] = Counter()

@@ -220,6 +220,7 @@ local function reschedule(key, record, rank, wait)
         redis.call('HSET', ELEMENTS, key, prefix .. string.sub(record, PREFIX + 1))
     end
     count_waiting(arrived, -1)
+    rouse(slot)
     if wait > 0 then delay(key, prefix, now + wait) else queue(key, prefix) end
 end
 

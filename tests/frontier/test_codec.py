@@ -1,0 +1,256 @@
+"""A request comes back as it was written down, or is refused with the field and the reason."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import enum
+import functools
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy import FormRequest, Request, Spider
+from scrapy.http import JsonRequest, XmlRpcRequest
+from scrapy.http.request import NO_CALLBACK
+
+from carscraper.exceptions import CodecError
+from carscraper.frontier.codec import decode, encode
+
+FIELDS = Request.attributes
+URL = "https://site.test/a?b=c%2B"
+
+
+class CarSpider(Spider):
+    name = "cars"
+
+    def parse_spec(self, response: Any) -> None: ...
+
+    def failed(self, failure: Any) -> None: ...
+
+    @staticmethod
+    def parse_alone(response: Any) -> None: ...
+
+
+SPIDER = CarSpider()
+
+
+def assert_same(one: Request, other: Request) -> None:
+    for field in FIELDS:
+        assert getattr(one, field) == getattr(other, field), field
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request(URL),
+        Request(URL, callback=SPIDER.parse_spec, errback=SPIDER.failed),
+        Request(URL, callback=SPIDER.parse_alone),
+        Request(URL, method="POST", body="ä", headers=[("X-A", "1"), ("X-A", "é"), (b"x-b", b"\xff\x00")]),
+        Request(URL, body=b"\xff\xfe\x00"),
+        Request(URL, cookies={"a": "b"}),
+        Request(URL, cookies=[{"name": "a", "value": "b", "domain": "site.test"}]),
+        Request(
+            URL, meta={"depth": 3, "download_slot": "site.test", "download_timeout": 1.5, "x": [None, True]}
+        ),
+        Request(URL, cb_kwargs={"listings": [{"id": "1", "price": 2**63, "low": -(2**63), "π": "🚗"}]}),
+        Request(URL, priority=-5, dont_filter=True, flags=["a"], encoding="latin-1", body="ä"),
+        Request("data:,x", meta={"verbatim_url": True}),
+    ],
+    ids=repr,
+)
+def test_every_field_comes_back(request_: Request) -> None:
+    data = encode(request_, SPIDER)
+    assert_same(decode(data, SPIDER), request_)
+    assert encode(decode(data, SPIDER), SPIDER) == data
+
+
+def test_defaults_take_no_room() -> None:
+    assert encode(Request(URL), SPIDER) == b'{"v":1,"url":"%s"}' % URL.encode()
+
+
+def test_the_latency_of_a_download_is_not_taken_along() -> None:
+    request = Request(URL, meta={"download_latency": 0.1, "depth": 1})
+    assert decode(encode(request, SPIDER), SPIDER).meta == {"depth": 1}
+    assert request.meta == {"download_latency": 0.1, "depth": 1}
+
+
+def test_forms_and_json_come_back_as_the_plain_request_that_they_are() -> None:
+    for request in (FormRequest(URL, formdata={"a": "b"}), JsonRequest(URL, data={"a": 1})):
+        back = decode(encode(request, SPIDER), SPIDER)
+        assert type(back) is Request
+        assert_same(back, request)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Text(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"a": (1, 2)}, "meta.a: JSON has no tuple"),
+        ({"a": b"x"}, "meta.a: JSON has no bytes"),
+        ({"a": [{"b": {1, 2}}]}, "meta.a[0].b: JSON has no set"),
+        ({"a": float("nan")}, "meta.a: JSON has no nan"),
+        ({"a": float("-inf")}, "meta.a: JSON has no -inf"),
+        ({"a": 2**64}, "meta.a: an integer beyond 64 bits"),
+        ({"a": -(2**63) - 1}, "meta.a: an integer beyond 64 bits"),
+        ({"a": {1: 2}}, "meta.a: the key 1 is not a string"),
+        ({"a": "\ud800"}, "meta.a: a string with half a surrogate pair"),
+        ({"a": Colour.RED}, "meta.a: JSON has no Colour"),
+        ({"a": Text("x")}, "meta.a: JSON has no Text"),
+        ({"a": datetime.datetime(2024, 1, 1)}, "meta.a: JSON has no datetime"),
+        ({"a": object}, "meta.a: JSON has no type"),
+    ],
+)
+def test_a_value_that_json_does_not_have_is_refused_by_its_place(value: dict[str, Any], reason: str) -> None:
+    with pytest.raises(CodecError) as caught:
+        encode(Request(URL, meta=value), SPIDER)
+    assert str(caught.value) == reason
+    with pytest.raises(CodecError, match="cb_kwargs"):
+        encode(Request(URL, cb_kwargs=value), SPIDER)
+
+
+def test_values_nested_too_deeply_are_refused() -> None:
+    value: list[Any] = []
+    for _ in range(5000):
+        value = [value]
+    with pytest.raises(CodecError, match="nested too deeply"):
+        encode(Request(URL, meta={"a": value}), SPIDER)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda response: None,
+        functools.partial(SPIDER.parse_spec, None),
+        CarSpider().parse_spec,
+        print,
+        NO_CALLBACK,
+        SPIDER.__repr__,
+    ],
+)
+@pytest.mark.parametrize("field", ["callback", "errback"])
+def test_a_callback_that_is_no_method_of_the_spider_is_refused(field: str, function: Any) -> None:
+    with pytest.raises(CodecError, match=f"^{field}: .* is not a method of the spider"):
+        encode(Request(URL, **{field: function}), SPIDER)
+
+
+def test_a_request_of_a_class_that_may_hold_more_is_refused() -> None:
+    class Special(Request):
+        pass
+
+    for request in (Special(URL), XmlRpcRequest(URL, body="<methodCall/>")):
+        with pytest.raises(CodecError, match="class: "):
+            encode(request, SPIDER)
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (b"", "not JSON"),
+        (b"\x80\x04\x95", "not JSON"),
+        (b"[1]", "not an object"),
+        ({"url": URL}, "v: version None"),
+        ({"v": 2, "url": URL}, "v: version 2"),
+        ({"v": True, "url": URL}, "v: version True"),
+        ({"v": 1}, "url: missing"),
+        ({"v": 1, "url": URL, "class": "os.system"}, "class: not a field of version 1"),
+        ({"v": 1, "url": 5}, "url: of type int"),
+        ({"v": 1, "url": "no-scheme"}, "no request can be made of it"),
+        ({"v": 1, "url": "http://[bad"}, "no request can be made of it"),
+        ({"v": 1, "url": URL, "callback": "nowhere"}, "callback: the spider has no method 'nowhere'"),
+        ({"v": 1, "url": URL, "errback": "__init__"}, "errback: the spider has no method '__init__'"),
+        ({"v": 1, "url": URL, "callback": "name"}, "callback: the spider has no method 'name'"),
+        ({"v": 1, "url": URL, "priority": 1.5}, "priority: of type float"),
+        ({"v": 1, "url": URL, "dont_filter": 1}, "dont_filter: of type int"),
+        ({"v": 1, "url": URL, "flags": [1]}, "flags: one is not a string"),
+        ({"v": 1, "url": URL, "headers": {"a": "b"}}, "headers.a: not a list of strings"),
+        ({"v": 1, "url": URL, "headers": {"a": ["π"]}}, "no request can be made of it"),
+        ({"v": 1, "url": URL, "body": "a", "body64": "YQ=="}, "body64: there is a body already"),
+        ({"v": 1, "url": URL, "body64": "%"}, "no request can be made of it"),
+        ({"v": 1, "url": "http://ä.test", "encoding": "no-such"}, "no request can be made of it"),
+    ],
+)
+def test_a_document_that_is_not_ours_is_refused_with_the_reason(document: Any, reason: str) -> None:
+    data = document if isinstance(document, bytes) else orjson.dumps(document)
+    with pytest.raises(CodecError) as caught:
+        decode(data, SPIDER)
+    assert str(caught.value).startswith(reason)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(URL),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+FIELD_NAMES = st.sampled_from(["v", "body64", "callback", "errback", *FIELDS])
+
+
+@given(meta=st.dictionaries(st.text(), JSON), body=st.binary(), priority=st.integers())
+def test_any_request_comes_back_the_same_or_is_refused(
+    meta: dict[str, Any], body: bytes, priority: int
+) -> None:
+    request = Request(URL, meta=meta, body=body, priority=priority, callback=SPIDER.parse_spec)
+    try:
+        data = encode(request, SPIDER)
+    except CodecError:
+        return
+    request.meta.pop("download_latency", None)
+    assert_same(decode(data, SPIDER), request)
+
+
+@given(data=st.binary())
+def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
+    decode_or_refuse(data)
+
+
+@given(document=st.dictionaries(FIELD_NAMES | st.text(max_size=3), JSON), whole=st.booleans())
+def test_any_document_is_a_request_or_refused(document: dict[str, Any], whole: bool) -> None:
+    if whole:
+        document |= {"v": 1, "url": document.get("url", URL)}
+    try:
+        data = orjson.dumps(document)
+    except TypeError:
+        return
+    decode_or_refuse(data)
+
+
+FULL = encode(
+    Request(
+        URL,
+        method="POST",
+        body=b"\xff",
+        headers={"A": "b"},
+        cookies={"a": "b"},
+        meta={"depth": 1},
+        cb_kwargs={"x": [1]},
+        callback=SPIDER.parse_spec,
+        errback=SPIDER.failed,
+        priority=2,
+        dont_filter=True,
+        flags=["f"],
+        encoding="cp1252",
+    ),
+    SPIDER,
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(FULL) - 1), st.binary(max_size=3)), min_size=1, max_size=4))
+def test_any_mutation_of_a_document_is_a_request_or_refused(changes: list[tuple[int, bytes]]) -> None:
+    data = bytearray(FULL)
+    for position, new in changes:
+        data[position : position + len(new)] = new
+    decode_or_refuse(bytes(data))
+
+
+def decode_or_refuse(data: bytes) -> None:
+    with contextlib.suppress(CodecError):
+        assert isinstance(decode(data, SPIDER), Request)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -44,7 +45,7 @@ class Progress:
     def _opened(self) -> None:
         on_terminal = sys.stderr.isatty()
         if on_terminal:
-            self._stack.enter_context(logging_redirect_tqdm())
+            self._stack.enter_context(_logging_above_the_bar())
             self._bar = self._stack.enter_context(
                 tqdm(unit=" cars", dynamic_ncols=True, smoothing=0.1, desc="cars")
             )
@@ -76,3 +77,20 @@ class Progress:
 
     def _read(self) -> tuple[int, int]:
         return self._stats.get_value("item_scraped_count", 0), self._stats.get_value("catalogue/total", 0)
+
+
+@contextmanager
+def _logging_above_the_bar() -> Iterator[None]:
+    """tqdm's redirection, for logs that go to the terminal; it would forget their level, `LOG_LEVEL`."""
+    levels = [
+        handler.level
+        for handler in logging.root.handlers
+        if isinstance(handler, logging.StreamHandler) and handler.stream in (sys.stdout, sys.stderr)
+    ]
+    if not levels:
+        yield
+        return
+    with logging_redirect_tqdm():
+        for handler in logging.root.handlers:
+            handler.setLevel(max(handler.level, min(levels)))
+        yield

@@ -1,0 +1,114 @@
+"""`scrapy` that dies at a named point: `CRASH_POINT` names it, `CRASH_AT` says at which passing (1 is the first).
+
+Dying is `os._exit(137)`: no `finally`, no buffer written, as with `kill -9`. The production code knows nothing of it:
+its methods are replaced here, before Scrapy starts.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import scrapy.cmdline
+
+from carscraper.archive import Archive
+from carscraper.frontier.contract import Outbox
+from carscraper.frontier.redis import FORGET, RedisFrontier
+from carscraper.frontier.sqlite import SqliteFrontier
+from carscraper.responses.redis import RedisResponseStore
+from carscraper.responses.sqlite import SqliteResponseStore
+
+KILLED = 137
+
+Condition = Callable[..., bool]
+
+
+def always(*arguments: Any) -> bool:
+    """Every call counts."""
+    return True
+
+
+def says(name: str) -> Condition:
+    """Exchanges whose outbox has something in that field."""
+    return lambda frontier, outbox, want: bool(getattr(outbox, name))
+
+
+def hands_out(frontier: object, outbox: Outbox, want: int) -> bool:
+    """Exchanges that ask for leases."""
+    return want > 0
+
+
+def forgets(frontier: object, script: object, *arguments: Any) -> bool:
+    """Calls of the script that removes a crawl."""
+    return script is FORGET
+
+
+FRONTIERS = (SqliteFrontier, RedisFrontier)
+STORES = (SqliteResponseStore, RedisResponseStore)
+POINTS: dict[str, tuple[tuple[Any, ...], str, Condition]] = {
+    "begin": (FRONTIERS, "begin", always),
+    "hand-out": (FRONTIERS, "exchange", hands_out),
+    "entries": (FRONTIERS, "exchange", says("entries")),
+    "landed": (FRONTIERS, "exchange", says("landed")),
+    "acks": (FRONTIERS, "exchange", says("acks")),
+    "response": (STORES, "put", always),
+    "fsync": ((os,), "fsync", always),
+    "commit": ((Archive,), "commit", always),
+    "rename": ((Path,), "replace", always),
+    "claim": (FRONTIERS, "claim_end", always),
+    "ledger-read": ((Archive,), "kept", always),
+    "cars.json": ((Archive,), "publish", always),
+    "run.json": ((Archive,), "report", always),
+    "archive-ended": ((Archive,), "end", always),
+    "verdict": (FRONTIERS, "publish_verdict", always),
+    "forget": (FRONTIERS, "forget", always),
+    "forget-step": ((RedisFrontier,), "_run", forgets),
+}
+"""Name to where it is; the point itself is `before <name>` or `after <name>`."""
+
+
+def die_at(owner: Any, method: str, counts: Condition, side: str, passing: int) -> None:
+    """Have the process die before or after the `passing`-th call that counts."""
+    original = getattr(owner, method)
+    passed = 0
+
+    def reached(arguments: tuple[Any, ...]) -> bool:
+        nonlocal passed
+        passed += counts(*arguments)
+        return passed == passing and counts(*arguments)
+
+    @functools.wraps(original)
+    def blocking(*arguments: Any, **options: Any) -> Any:
+        reached_now = reached(arguments)
+        if reached_now and side == "before":
+            os._exit(KILLED)
+        result = original(*arguments, **options)
+        if reached_now:
+            os._exit(KILLED)
+        return result
+
+    @functools.wraps(original)
+    async def waiting(*arguments: Any, **options: Any) -> Any:
+        reached_now = reached(arguments)
+        if reached_now and side == "before":
+            os._exit(KILLED)
+        result = await original(*arguments, **options)
+        if reached_now:
+            os._exit(KILLED)
+        return result
+
+    setattr(owner, method, waiting if inspect.iscoroutinefunction(original) else blocking)
+
+
+if __name__ == "__main__":
+    side, name = os.environ["CRASH_POINT"].split()
+    passing = int(os.environ.get("CRASH_AT", "1"))
+    owners, method, counts = POINTS[name]
+    for owner in owners:
+        die_at(owner, method, counts, side, passing)
+    sys.exit(scrapy.cmdline.execute())

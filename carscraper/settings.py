@@ -147,14 +147,17 @@ SPIDER_MIDDLEWARES = {
 }
 
 ITEM_PIPELINES = {
-    # The last: it drops the ledger's items, which are no cars, after keeping them.
+    # After every check of a record: it drops the ledger's items, which are no cars, after keeping them.
     "carscraper.pipelines.json_batches.JsonBatchesPipeline": 900,
+    # After every store: stores take the newer record of a car, feeds can only take the first.
+    "carscraper.pipelines.once.OncePipeline": 950,
 }
 
 EXTENSIONS = {
     "carscraper.monitoring.progress.Progress": 100,
     "carscraper.monitoring.completeness.Completeness": 200,
     "scrapy.extensions.logstats.LogStats": None,  # progress says it
+    "scrapy.extensions.spiderstate.SpiderState": None,  # writes a pickle to JOBDIR that nothing here reads
 }
 
 # Logs

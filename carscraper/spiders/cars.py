@@ -38,7 +38,7 @@ class CarsSpider(Spider):
     a hit yields the `Car`, a miss a request that carries the listings that wait for it.
 
     Arguments (`-a NAME=VALUE`): `make`, `model`, `variant`, `province`, `year`, `price`, `mileage`,
-    `new_or_used`, `keyword`, the API's own filters; `limit`, how many listings to read, from the newest on.
+    `new_or_used`, `keyword`, the API's own filters; `limit`, how many listings to read at most, newest first.
     """
 
     name = "cars"
@@ -105,7 +105,8 @@ class CarsSpider(Spider):
         step = self._step(page, offset)
         for request in self._further_pages(page, offset, step, sweep, end):
             yield request
-        listings = page.listings[: max(0, self.limit - offset)] if self.limit else page.listings
+        # Featured ones may make a page longer than its step; a limit counts steps.
+        listings = page.listings[: max(0, min(step, self.limit - offset))] if self.limit else page.listings
         wanted = {listing.id: listing for listing in (*listings, *(() if self.limit else page.featured))}
         async for output in self._with_specs(list(wanted.values())):
             yield output

@@ -81,6 +81,8 @@ class RedisServer:
             while True:
                 try:
                     client.ping()
+                except redis.AuthenticationError:  # it asks for a password, so it is up
+                    return
                 except redis.RedisError:
                     if self._process.poll() is not None or time.monotonic() > deadline:
                         self.kill()

@@ -14,7 +14,9 @@ from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 
 from carscraper.config import Config
+from carscraper.connection import redis_client
 from carscraper.exceptions import CarscraperError, ConfigurationError
+from carscraper.frontier.build import make_jobdir
 from carscraper.spiders.cars import CarsSpider, read_arguments
 
 logger = logging.getLogger(__name__)
@@ -42,6 +44,8 @@ class Command(ScrapyCrawl):
             return
         try:
             Config.from_settings(self.settings).make_output_dir()
+            make_jobdir(self.settings)
+            redis_client(self.settings)
             if issubclass(spider, CarsSpider):
                 read_arguments({name: value for name, value in opts.spargs.items() if name != "_job"})
         except ConfigurationError as error:

@@ -27,6 +27,18 @@ def is_resumable(settings: BaseSettings) -> bool:
     return is_shared(settings) or bool(settings.get("JOBDIR"))
 
 
+def make_jobdir(settings: BaseSettings) -> Path | None:
+    """The directory that `JOBDIR` names, made when missing; None when it is not set. Raises `ConfigurationError`."""
+    if not settings.get("JOBDIR"):
+        return None
+    jobdir = Path(settings["JOBDIR"]).absolute()
+    try:
+        jobdir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"JOBDIR: {jobdir} cannot be made: {error.strerror or error}") from error
+    return jobdir
+
+
 def build_frontier(settings: BaseSettings, config: Config, worker: str, *, spider: str) -> Frontier:
     """The frontier of the spider of that name, not begun yet.
 
@@ -50,17 +62,9 @@ def build_frontier(settings: BaseSettings, config: Config, worker: str, *, spide
             limits=limits,
             default_limit=SlotLimit(cap),
         )
-    path = None
-    if jobdir := settings.get("JOBDIR"):
-        path = Path(jobdir).absolute() / "frontier.sqlite"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigurationError(
-                f"JOBDIR: {path.parent} cannot be made: {error.strerror or error}"
-            ) from error
+    jobdir = make_jobdir(settings)
     return SqliteFrontier(
-        path,
+        jobdir / "frontier.sqlite" if jobdir else None,
         worker=worker,
         lease_seconds=config.lease_seconds,
         max_attempts=config.max_attempts,

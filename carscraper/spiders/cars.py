@@ -105,8 +105,10 @@ class CarsSpider(Spider):
         step = self._step(page, offset)
         for request in self._further_pages(page, offset, step, sweep, end):
             yield request
-        # Featured ones may make a page longer than its step; a limit counts steps.
-        listings = page.listings[: max(0, min(step, self.limit - offset))] if self.limit else page.listings
+        listings = page.listings
+        if self.limit and self.limit < page.meta.total:
+            # Featured ones make a page longer than its step; a limit counts steps.
+            listings = listings[: max(0, min(step, self.limit - offset))]
         wanted = {listing.id: listing for listing in (*listings, *(() if self.limit else page.featured))}
         async for output in self._with_specs(list(wanted.values())):
             yield output

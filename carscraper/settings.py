@@ -30,7 +30,7 @@ CARS_SPEC_TTL = os.environ.get("CARS_SPEC_TTL", str(30 * 24 * 3600))
 """Seconds that a stored spec is good: 30 days, since the specification of a variant and year hardly changes.
 """
 
-CARS_BATCH_SIZE = os.environ.get("CARS_BATCH_SIZE", "1000")
+CARS_BATCH_SIZE = os.environ.get("CARS_BATCH_SIZE", "500")
 """Records per batch. Larger ones save fsyncs; four of them may be in memory at once."""
 
 CARS_BATCH_SECONDS = os.environ.get("CARS_BATCH_SECONDS", "1")
@@ -51,6 +51,18 @@ here.
 
 CARS_MAX_RETRY_AFTER = os.environ.get("CARS_MAX_RETRY_AFTER", "3600")
 """Seconds that a `Retry-After` is heeded at most."""
+
+CARS_RETRY_BASE_DELAY = os.environ.get("CARS_RETRY_BASE_DELAY", "1")
+"""Seconds that a request waits at most after its first failure; the bound doubles with each further one."""
+
+CARS_RETRY_MAX_DELAY = os.environ.get("CARS_RETRY_MAX_DELAY", "300")
+"""Seconds that the doubling of `CARS_RETRY_BASE_DELAY` never exceeds: no site needs longer to say it is back.
+"""
+
+CARS_MAX_DRIFT = os.environ.get("CARS_MAX_DRIFT", "0.05")
+"""Share of the listings, 0 to 1, that may be set aside because they do not fit; above it the crawl stops with
+`api_changed`. One in twenty is more than odd data explains.
+"""
 
 REDIS_URL = os.environ.get("REDIS_URL")
 """Set: frontier and response store are shared by all workers on this Redis."""
@@ -108,11 +120,10 @@ DOWNLOAD_HANDLERS = {
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 # Tasks started per response. Pipelines only put records into a batch, so more tasks cost time and gain none.
-CONCURRENT_ITEMS = 2
+CONCURRENT_ITEMS = 1
 LOG_FORMATTER = "carscraper.logformatter.QuietLogFormatter"
-SCRAPER_SLOT_MAX_ACTIVE_SIZE = (
-    1_000_000  # bytes of answers being parsed: six pages. Scrapy's five million cost 60 MB more
-)
+# Bytes of answers being parsed: three pages. With Scrapy's five million a crawl takes 80 MB more.
+SCRAPER_SLOT_MAX_ACTIVE_SIZE = 500_000
 DNS_TIMEOUT = 10
 
 # Components
@@ -126,9 +137,14 @@ DOWNLOADER_MIDDLEWARES = {
     # In Scrapy's place, with a place to wait.
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
     "carscraper.retry.middleware.RetryMiddleware": 550,
+    # Before retry on the way back, which would try again.
+    "carscraper.retry.challenge.ChallengeMiddleware": 560,
     # On the engine's side of decompression (590): it keeps plain bodies. Before retry on the way back: it
     # keeps no failures.
     "carscraper.responses.middleware.ResponseStoreMiddleware": 585,
+    # In Scrapy's place: one that cannot be unpacked is retried instead of dropped.
+    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
+    "carscraper.responses.decompression.DecompressionMiddleware": 590,
     # Nearest to the downloader: nothing that another middleware makes gets past it.
     "carscraper.allow_list.AllowListMiddleware": 990,
     # Not needed, and each costs a call per request: the allow-list replaces the first, requests set what the
@@ -138,6 +154,7 @@ DOWNLOADER_MIDDLEWARES = {
 }
 
 SPIDER_MIDDLEWARES = {
+    "carscraper.retry.middleware.NoAnswerMiddleware": 100,
     # Not needed, and each is a layer around every record: no URL is long, depth says nothing about a flat
     # catalogue, one start request needs no mark, and no request copies another's meta.
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-_PARSED_SPECS = 1024
+_PARSED_SPECS = 512
 """Specs kept parsed, about 15 KB each: many are asked for again soon, and parsing took a third of a crawl."""
 _PAGE_PRIORITY, _SPEC_PRIORITY = 0, 10
 """Specs go first, so that few requests wait at any time."""

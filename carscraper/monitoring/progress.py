@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -47,7 +49,7 @@ class Progress:
         if on_terminal:
             self._stack.enter_context(_logging_above_the_bar())
             self._bar = self._stack.enter_context(
-                tqdm(unit=" cars", dynamic_ncols=True, smoothing=0.1, desc="cars")
+                tqdm(unit=" cars", smoothing=0.1, desc="cars", **_size(sys.stderr.fileno()))
             )
         self._loop = create_looping_call(self._show_bar if on_terminal else self._show_line)
         self._loop.start(_BAR_SECONDS if on_terminal else _LINE_SECONDS, now=False)
@@ -77,6 +79,14 @@ class Progress:
 
     def _read(self) -> tuple[int, int]:
         return self._stats.get_value("item_scraped_count", 0), self._stats.get_value("catalogue/total", 0)
+
+
+def _size(terminal: int) -> dict[str, Any]:
+    """How large the terminal is, as tqdm takes it. Some say 0 by 0, in which it would show nothing."""
+    if all(os.get_terminal_size(terminal)):
+        return {"dynamic_ncols": True}
+    size = shutil.get_terminal_size()
+    return {"ncols": size.columns, "nrows": size.lines}
 
 
 @contextmanager

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha1
 from importlib.resources import files
+from struct import Struct
 from typing import Any
 
 from redis.asyncio import Redis
@@ -87,10 +88,23 @@ MOST_PRIORITY = 2**31 - 1
 BATCH = 1000
 """Dead letters, or keys to remove, that one call of a script deals with: a few milliseconds for the server.
 """
+LONGEST = 1e9
+"""Seconds, some thirty years: a longer delay or pause is cut to this."""
 VERDICT_KEPT = 3600
 """Seconds for which a verdict is kept, from when it is published and again from `forget`."""
 TRY_AGAIN = ("BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS", "UNKILLABLE")
 """Error codes of a server that may do the same thing later."""
+
+
+# The fixed parts of messages and answers, as `exchange.lua` has them.
+_KEY = Struct(">q")
+_HELD = Struct(">qQ")
+_ENTRY = Struct(">qIQIB")
+_ACK = Struct(">qQIB")
+_RETRY = Struct(">qQQ")
+_PAUSE = Struct(">Q")
+_LENGTH_OF_PAYLOAD = Struct(">I")
+_LEASE = Struct(">qQIHI")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +222,7 @@ class RedisFrontier:
         return _read_inbox(reply)
 
     def _number_of(self, outbox: Outbox) -> int:
-        """The number of this exchange: that of the last one if it was not answered and had the same outbox.
-        """
+        """The number of this exchange: that of the last one if it was not answered and had the same outbox."""
         if self._unanswered is None or self._unanswered[0] is not outbox:
             self._number += 1
             self._unanswered = (outbox, self._number)
@@ -231,8 +244,8 @@ class RedisFrontier:
         keys, messages = self._write_outbox(outbox)
         return await self._run(script, keys, [*head, *messages])
 
-    def _write_outbox(self, outbox: Outbox) -> tuple[list[str], list[str | int | bytes]]:
-        """The keys and the messages of an exchange, as `exchange.lua` has them."""
+    def _write_outbox(self, outbox: Outbox) -> tuple[list[str], list[bytes]]:
+        """The keys and the messages of an exchange, packed as `exchange.lua` reads them."""
         keys = list(self._keys)
         positions: dict[int, int] = {}
 
@@ -243,39 +256,37 @@ class RedisFrontier:
                 positions[bucket] = len(keys)
             return positions[bucket]
 
-        words: list[str | int | bytes] = [
-            len(outbox.entries),
-            len(outbox.landed),
-            len(outbox.acks),
-            len(outbox.retries),
-            len(outbox.burials),
-            len(outbox.returns),
-            len(outbox.renewals),
-            len(outbox.pauses),
-        ]
+        entries = bytearray()
         for entry in outbox.entries:
-            words += (
-                entry.key,
-                entry.slot,
-                entry.callback,
-                MOST_PRIORITY - entry.priority,
-                _microseconds(entry.delay),
-                entry.payload,
-                position(entry.key),
+            decimal, slot, callback = b"%d" % entry.key, entry.slot.encode(), entry.callback.encode()
+            rank, delay = MOST_PRIORITY - entry.priority, _microseconds(entry.delay)
+            entries += _ENTRY.pack(entry.key, rank, delay, position(entry.key), len(decimal)) + decimal
+            entries += (
+                _text(slot) + _text(callback) + _LENGTH_OF_PAYLOAD.pack(len(entry.payload)) + entry.payload
             )
-        for held in outbox.landed:
-            words += (held.key, held.token)
+        acks = bytearray()
         for held in outbox.acks:
-            words += (held.key, held.token, position(held.key))
-        for retry in outbox.retries:
-            words += (retry.held.key, retry.held.token, _microseconds(retry.delay), retry.reason)
-        for burial in outbox.burials:
-            words += (burial.held.key, burial.held.token, burial.reason)
-        for held in (*outbox.returns, *outbox.renewals):
-            words += (held.key, held.token)
-        for slot, seconds in outbox.pauses.items():
-            words += (slot, _microseconds(seconds))
-        return keys, words
+            decimal = b"%d" % held.key
+            acks += _ACK.pack(held.key, held.token, position(held.key), len(decimal)) + decimal
+        retries = b"".join(
+            _RETRY.pack(retry.held.key, retry.held.token, _microseconds(retry.delay)) + _reason(retry.reason)
+            for retry in outbox.retries
+        )
+        burials = b"".join(_pack_held([burial.held]) + _reason(burial.reason) for burial in outbox.burials)
+        pauses = b"".join(
+            _PAUSE.pack(_microseconds(seconds)) + _text(slot.encode())
+            for slot, seconds in outbox.pauses.items()
+        )
+        return keys, [
+            bytes(entries),
+            _pack_held(outbox.landed),
+            bytes(acks),
+            retries,
+            burials,
+            _pack_held(outbox.returns),
+            _pack_held(outbox.renewals),
+            pauses,
+        ]
 
     async def status(self) -> Status:
         """Counts, slots, callbacks and workers, from one script."""
@@ -287,7 +298,7 @@ class RedisFrontier:
         reply = await self._run(DEAD_LETTERS, self._keys, [limit])
         return [
             DeadLetter(
-                key=int(key),
+                key=_read_keys(key)[0],
                 slot=slot.decode(),
                 callback=callback.decode(),
                 attempts=attempts,
@@ -445,7 +456,7 @@ class _MemoryFullError(FrontierUnavailable):
 
 
 def _microseconds(seconds: float) -> int:
-    return round(seconds * 1_000_000)
+    return round(min(seconds, LONGEST) * 1_000_000)
 
 
 def _rows(flat: Sequence[Any], width: int) -> Iterator[tuple[Any, ...]]:
@@ -469,16 +480,43 @@ def _field(reply: Any, name: str) -> str:
     return ""
 
 
+def _text(encoded: bytes) -> bytes:
+    """A text with its length in front."""
+    return len(encoded).to_bytes(2, "big") + encoded
+
+
+def _reason(reason: str) -> bytes:
+    """A reason with its length in front, cut to what the length can say."""
+    return _text(reason.encode(errors="replace")[:65535])
+
+
+def _pack_held(held: Iterable[Held]) -> bytes:
+    return b"".join([_HELD.pack(one.key, one.token) for one in held])
+
+
+def _read_keys(packed: bytes) -> list[Key]:
+    return [key for (key,) in _KEY.iter_unpack(packed)]
+
+
+def _read_leases(packed: bytes) -> list[Lease]:
+    leases = []
+    position = 0
+    while position < len(packed):
+        key, token, attempt, slot_length, payload_length = _LEASE.unpack_from(packed, position)
+        slot = position + _LEASE.size
+        payload = slot + slot_length
+        position = payload + payload_length
+        leases.append(Lease(key, token, attempt, packed[slot:payload].decode(), packed[payload:position]))
+    return leases
+
+
 def _read_inbox(reply: Any) -> Inbox:
     unfinished, next_due, leases, refused, stale, buried = reply
     return Inbox(
-        leases=[
-            Lease(int(key), int(token), attempt, slot.decode(), payload)
-            for key, token, attempt, slot, payload in _rows(leases, 5)
-        ],
-        refused=[int(key) for key in refused],
-        stale=[Held(int(key), int(token)) for key, token in _rows(stale, 2)],
-        buried=[int(key) for key in buried],
+        leases=_read_leases(leases),
+        refused=_read_keys(refused),
+        stale=[Held(key, token) for key, token in _HELD.iter_unpack(stale)],
+        buried=_read_keys(buried),
         unfinished=unfinished,
         next_due=None if next_due < 0 else next_due / 1e6,
     )

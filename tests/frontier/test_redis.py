@@ -477,8 +477,16 @@ async def test_a_read_only_replica_is_unavailable(on_redis: RedisBackend) -> Non
 
 
 async def test_wrong_arguments_are_refused_before_anything_is_changed(on_redis: RedisBackend) -> None:
-    frontier = await begun(on_redis)
-    broken = Outbox(entries=[entry(1)], acks=[Held(1, "x")])  # type: ignore[arg-type]
-    with pytest.raises(FrontierError, match="number"):
-        await frontier.exchange(broken, 1)
+    class Garbles(RedisFrontier):
+        def _write_outbox(self, outbox: Outbox) -> tuple[list[str], list[bytes]]:
+            keys, messages = super()._write_outbox(outbox)
+            return keys, [*messages[:2], messages[2][:-1], *messages[3:]]
+
+    frontier = Garbles(
+        plain_client(on_redis.server.port), prefix="test", worker="w1", limits={}, default_limit=SlotLimit(0)
+    )
+    await frontier.begin("crawl")
+    with pytest.raises(FrontierError, match="too short"):
+        await frontier.exchange(Outbox(entries=[entry(1)], acks=[Held(1, 1)]), 1)
     assert (await counts(frontier)).seen == 0
+    await frontier.close()

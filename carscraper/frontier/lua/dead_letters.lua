@@ -3,7 +3,7 @@
 -- Flags: no-writes
 -- KEYS  1-20 as in keys.lua
 -- ARGV  1 most to return
--- Returns {key, slot, callback, attempts, reason, microseconds since the epoch of death, payload, ...}
+-- Returns {key (8 bytes), slot, callback, attempts, reason, microseconds since the epoch of death, payload, ...}
 
 local rows = {}
 local deaths = redis.call('ZRANGE', DEATHS, 0, tonumber(ARGV[1]) - 1, 'WITHSCORES')

@@ -7,7 +7,7 @@
 -- pauses; hand out. Entries come first, so that children are in before their parent's ack; but it is all one step.
 --
 -- Uses: rotation.lua
--- KEYS  1-20 as in keys.lua; then the buckets of the seen set (sets of integers) that ARGV refers to by position
+-- KEYS  1-20 as in keys.lua; then the buckets of the seen set (sets of integers) that messages refer to by position
 -- ARGV  1 crawl's id
 --       2 worker
 --       3 nonce of this worker's process
@@ -17,21 +17,14 @@
 --       6 attempts after which an element is buried
 --       7 offset of the clock (microseconds; tests only)
 --       8 leases wanted
---       9-16 how many entries, landed, acks, retries, burials, returns, renewals, pauses follow, in this order:
---       entries   key, slot, callback, rank (0 to 2^32 - 1), delay (microseconds), payload, position of the bucket
---       landed    key, token
---       acks      key, token, position of the bucket
---       retries   key, token, delay (microseconds), reason
---       burials   key, token, reason
---       returns   key, token
---       renewals  key, token
---       pauses    slot, duration (microseconds)
+--       9-16 the messages: one string for each kind, in which they stand one after the other, packed as in FORMATS
 -- Returns {unfinished elements,
 --          microseconds until the next delay or pause ends that holds something back (-1: none does),
---          leases {key, token, attempt, slot, payload, ...},
---          refused entries {key, ...},
---          stale messages {key, token, ...},
---          retries that were buried {key, ...}}
+--          leases: a string of key (8 bytes), token (8), attempt (4), length of the slot's name (2), length of the
+--              payload (4), name, payload; and so on,
+--          refused entries: a string of keys,
+--          stale messages: a string of keys and tokens (8 bytes each),
+--          retries that were buried: a string of keys}
 --         error LOST when the crawl is gone; error SUPERSEDED when the worker has made a later exchange already.
 -- After a crash: all of it has happened, or nothing. If the reply was lost, the same number again gives the same reply,
 -- without the leases that ended meanwhile; if the worker died, its leases expire.
@@ -42,41 +35,48 @@ local SWEEP = 1000
 -- Arguments, all read before the first write.
 
 local crawl_id, worker, nonce = ARGV[1], ARGV[2], ARGV[3]
-for i = 4, 16 do
+if #ARGV ~= 16 then return redis.error_reply('ERR 16 arguments are needed') end
+for i = 4, 8 do
     if not tonumber(ARGV[i]) then return redis.error_reply('ERR argument ' .. i .. ' is not a number') end
 end
 local exchange_number, lease_length, max_attempts = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local now, want = clock(ARGV[7]), tonumber(ARGV[8])
 local deadline = decimal(now + lease_length)
 
--- For each kind of message: how many arguments one has, and which of them are numbers.
-local KINDS = {
-    {7, {4, 5, 7}}, {2, {2}}, {3, {2, 3}}, {4, {2, 3}}, {3, {2}}, {2, {2}}, {2, {2}}, {2, {2}},
+-- Numbers are unsigned and big-endian; a text has its length (1, 2 or 4 bytes) in front. Times are microseconds.
+local FORMATS = {
+    '>c8I4I8I4Bc0I2c0I2c0I4c0',  -- entry: key, rank, delay, position of the bucket, key in decimal, slot, callback, payload
+    '>c8I8',                     -- landed: key, token
+    '>c8I8I4Bc0',                -- ack: key, token, position of the bucket, key in decimal
+    '>c8I8I8I2c0',               -- retry: key, token, delay, reason
+    '>c8I8I2c0',                 -- burial: key, token, reason
+    '>c8I8',                     -- return: key, token
+    '>c8I8',                     -- renewal: key, token
+    '>I8I2c0',                   -- pause: duration, slot
 }
-local messages, position = {}, 17
-for kind, shape in ipairs(KINDS) do
-    local list, width, numeric = {}, shape[1], shape[2]
-    for n = 1, tonumber(ARGV[8 + kind]) do
-        local message = {unpack(ARGV, position, position + width - 1)}
-        if #message < width then return redis.error_reply('ERR arguments are missing') end
-        for _, field in ipairs(numeric) do
-            message[field] = tonumber(message[field])
-            if not message[field] then return redis.error_reply('ERR a message has no number where one belongs') end
-        end
-        list[n] = message
-        position = position + width
+local messages = {}
+for kind, format in ipairs(FORMATS) do
+    local list, packed = {}, ARGV[8 + kind]
+    local position, length = 1, #packed
+    while position <= length do
+        local message = {struct.unpack(format, packed, position)}
+        position = table.remove(message)
+        list[#list + 1] = message
     end
     messages[kind] = list
 end
 local entries, landed, acks, retries = messages[1], messages[2], messages[3], messages[4]
 local burials, returns, renewals, pauses = messages[5], messages[6], messages[7], messages[8]
-if position ~= #ARGV + 1 then return redis.error_reply('ERR arguments are left over') end
 
 if not is_joined(crawl_id) then return lost() end
 
 -- Answering.
 
-local leases, refused, stale, buried = {}, {}, {}, {}
+local leases, refused, stale, buried = {}, '', '', ''
+
+local function pack_held(key, token)
+    return key .. struct.pack('>I8', token)
+end
 
 local function next_due()
     local first = -1
@@ -91,7 +91,7 @@ local function next_due()
 end
 
 local function reply()
-    return {unfinished(), next_due(), leases, refused, stale, buried}
+    return {unfinished(), next_due(), table.concat(leases), refused, stale, buried}
 end
 
 local function slot_name(slot)
@@ -99,9 +99,8 @@ local function slot_name(slot)
 end
 
 local function give(key, token, attempt, name, record)
-    local n = #leases
-    leases[n + 1], leases[n + 2], leases[n + 3] = key, decimal(token), attempt
-    leases[n + 4], leases[n + 5] = name, string.sub(record, PREFIX + 1)
+    local head = pack_held(key, token) .. struct.pack('>I4I2I4', attempt, #name, #record - PREFIX)
+    leases[#leases + 1] = head .. name .. string.sub(record, PREFIX + 1)
 end
 
 redis.call('HSET', WORKERS, worker, decimal(now))
@@ -113,11 +112,12 @@ if last then
     end
     if last.nonce == nonce and last.number == exchange_number then
         refused, stale, buried = last.refused, last.stale, last.buried
-        for i = 1, #last.given, 2 do
-            local key, lease = last.given[i], redis.call('HGET', LEASES, last.given[i])
+        for i = 1, #last.given, 16 do
+            local key, token = struct.unpack('>c8I8', last.given, i)
+            local lease = redis.call('HGET', LEASES, key)
             if lease then
-                local token, attempt, _, prefix = unpack_lease(lease)
-                if decimal(token) == last.given[i + 1] then
+                local current, attempt, _, prefix = unpack_lease(lease)
+                if current == token then
                     give(key, token, attempt, slot_name((unpack_prefix(prefix))), redis.call('HGET', ELEMENTS, key))
                 end
             end
@@ -151,16 +151,16 @@ end
 -- Changes of state.
 
 local function queue(key, prefix)
-    local slot, _, arrival = unpack_prefix(prefix)
+    local slot, _, arrived = unpack_prefix(prefix)
     redis.call('ZADD', READY, 0, prefix .. key)
-    count_waiting(arrival, 1)
+    count_waiting(arrived, 1)
     rouse(slot)
 end
 
 local function delay(key, prefix, due)
-    local _, _, arrival = unpack_prefix(prefix)
+    local _, _, arrived = unpack_prefix(prefix)
     redis.call('ZADD', DELAYED, decimal(due), prefix .. key)
-    count_waiting(arrival, 1)
+    count_waiting(arrived, 1)
 end
 
 local function bury(key, attempts, prefix, reason)
@@ -206,6 +206,30 @@ local function next_arrival()
     return arrival
 end
 
+-- New elements are gathered, and written when all entries are read or one of them comes again.
+local new_elements, new_ready = {}, {}
+
+local function write_new()
+    call_in_pieces('HSET', ELEMENTS, new_elements, 2)
+    call_in_pieces('ZADD', READY, new_ready, 2)
+    new_elements, new_ready = {}, {}
+end
+
+local function add(key, rank, wait, slot_named, callback_named, payload)
+    local slot, callback = number_of('slot', slot_named), number_of('callback', callback_named)
+    local arrived = next_arrival()
+    local prefix = pack_prefix(slot, rank, arrived, callback)
+    new_elements[#new_elements + 1], new_elements[#new_elements + 2] = key, prefix .. payload
+    count('pushed', slot, callback)
+    if wait > 0 then
+        delay(key, prefix, now + wait)
+    else
+        new_ready[#new_ready + 1], new_ready[#new_ready + 2] = 0, prefix .. key
+        count_waiting(arrived, 1)
+        rouse(slot)
+    end
+end
+
 local function reschedule(key, record, rank, wait)
     local prefix = string.sub(record, 1, PREFIX)
     local slot, old_rank, arrived, callback = unpack_prefix(prefix)
@@ -224,40 +248,46 @@ local function reschedule(key, record, rank, wait)
     if wait > 0 then delay(key, prefix, now + wait) else queue(key, prefix) end
 end
 
-for _, entry in ipairs(entries) do
-    local key, rank, wait, payload = entry[1], entry[4], entry[5], entry[6]
-    local record = redis.call('HGET', ELEMENTS, key)
+local function first_fields(list)
+    local fields = {}
+    for i, message in ipairs(list) do fields[i] = message[1] end
+    return fields
+end
+
+local records = get_in_pieces(ELEMENTS, first_fields(entries))
+local met = {}
+for i, entry in ipairs(entries) do
+    local key, rank, wait, bucket, in_decimal, slot, callback, payload = unpack(entry)
+    local record = records[i]
+    if met[key] then
+        write_new()
+        record = redis.call('HGET', ELEMENTS, key)
+    end
+    met[key] = true
     if record then
         if redis.call('HEXISTS', LEASES, key) == 1 or redis.call('HEXISTS', DEAD, key) == 1 then
-            refused[#refused + 1] = key
+            refused = refused .. key
         else
             reschedule(key, record, rank, wait)
         end
-    elseif redis.call('SISMEMBER', KEYS[entry[7]], key) == 1 then
-        refused[#refused + 1] = key
+    elseif redis.call('SISMEMBER', KEYS[bucket], in_decimal) == 1 then
+        refused = refused .. key
     else
-        local slot, callback = number_of('slot', entry[2]), number_of('callback', entry[3])
-        local prefix = pack_prefix(slot, rank, next_arrival(), callback)
-        redis.call('HSET', ELEMENTS, key, prefix .. payload)
-        count('pushed', slot, callback)
-        if wait > 0 then delay(key, prefix, now + wait) else queue(key, prefix) end
+        add(key, rank, wait, slot, callback, payload)
     end
 end
+write_new()
 if arrival then redis.call('HSET', CRAWL, 'arrival', decimal(arrival)) end
 
 -- Messages about leases. What they end is gathered and removed from the keys of the leases at once.
 
 local held = {}
-local keys_held = {}
 for _, list in ipairs({landed, acks, retries, burials, returns, renewals}) do
-    for _, message in ipairs(list) do keys_held[#keys_held + 1] = message[1] end
-end
-for first = 1, #keys_held, 3000 do
-    local last_one = math.min(first + 2999, #keys_held)
-    for i, lease in ipairs(redis.call('HMGET', LEASES, unpack(keys_held, first, last_one))) do
-        if lease then
+    local keys_held = first_fields(list)
+    for i, lease in ipairs(get_in_pieces(LEASES, keys_held)) do
+        if lease and not held[keys_held[i]] then
             local token, attempt, has_landed, prefix, holder = unpack_lease(lease)
-            held[keys_held[first + i - 1]] = {
+            held[keys_held[i]] = {
                 token = token, attempt = attempt, landed = has_landed, prefix = prefix, holder = holder,
             }
         end
@@ -267,7 +297,7 @@ end
 local function find(message)
     local lease = held[message[1]]
     if lease and lease.token == message[2] then return lease end
-    stale[#stale + 1], stale[#stale + 2] = message[1], decimal(message[2])
+    stale = stale .. pack_held(message[1], message[2])
 end
 
 local off_wire, ended, forgotten = {}, {}, {}
@@ -304,7 +334,7 @@ for _, message in ipairs(acks) do
     if lease then
         local slot, _, _, callback = unpack_prefix(lease.prefix)
         forgotten[#forgotten + 1] = message[1]
-        redis.call('SADD', KEYS[message[3]], message[1])
+        redis.call('SADD', KEYS[message[3]], message[4])
         count('done', slot, callback)
     end
 end
@@ -313,7 +343,7 @@ for _, message in ipairs(retries) do
     local lease = finish_lease(message)
     if lease and lease.attempt >= max_attempts then
         bury(message[1], lease.attempt, lease.prefix, message[4])
-        buried[#buried + 1] = message[1]
+        buried = buried .. message[1]
     elseif lease then
         redis.call('HSET', ATTEMPTS, message[1], lease.attempt)
         if message[3] > 0 then
@@ -349,7 +379,7 @@ call_in_pieces('HDEL', ELEMENTS, forgotten, 1)
 -- Pauses.
 
 for _, pause in ipairs(pauses) do
-    local slot, paused_until = number_of('slot', pause[1]), now + pause[2]
+    local slot, paused_until = number_of('slot', pause[2]), now + pause[1]
     local set_before = redis.call('HGET', PAUSED, slot)
     if not set_before or tonumber(set_before) < paused_until then
         redis.call('HSET', PAUSED, slot, decimal(paused_until))
@@ -391,7 +421,7 @@ local function lease_out(slot, name, members)
         records[2 * i - 1], records[2 * i] = key, pack_lease(token, attempt, 0, prefix, worker)
         deadlines[2 * i - 1], deadlines[2 * i] = deadline, key
         on_wire[2 * i - 1], on_wire[2 * i] = 0, pack_slot(slot) .. key
-        given[#given + 1], given[#given + 2] = key, decimal(token)
+        given[#given + 1] = pack_held(key, token)
         count_waiting(arrived, -1)
         give(key, token, attempt, name, elements[i])
     end
@@ -435,13 +465,14 @@ end
 -- The books.
 
 if #given > 0 then redis.call('HSET', CRAWL, 'token', decimal(token)) end
-if #stale > 0 then redis.call('HINCRBY', CRAWL, 'stale', #stale / 2) end
+if #stale > 0 then redis.call('HINCRBY', CRAWL, 'stale', #stale / 16) end
 for field, change in pairs(tally) do redis.call('HINCRBY', TALLY, field, change) end
 store_waiting()
 if unfinished() > 0 then redis.call('HDEL', CRAWL, 'claimer') end
 if exchange_number > 0 then
     redis.call('HSET', REPLIES, worker, cmsgpack.pack({
-        nonce = nonce, number = exchange_number, given = given, refused = refused, stale = stale, buried = buried,
+        nonce = nonce, number = exchange_number,
+        given = table.concat(given), refused = refused, stale = stale, buried = buried,
     }))
 end
 return reply()

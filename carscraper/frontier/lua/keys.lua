@@ -28,7 +28,8 @@
 -- A slot that may have something ready is in exactly one place: in `turns`, in `held`, or nowhere because it is at its
 -- cap, until one of its leases leaves the wire. So its pause and its turn never get in each other's way.
 --
--- Keys of elements are decimal strings throughout: a Lua number holds 53 bits, and they have 64.
+-- A key of an element has 8 bytes, big-endian, signed. A Lua number holds only 53 bits, so they stay strings; the seen set
+-- needs them as decimal integers, which the caller sends beside them.
 
 local CRAWL, NAMES, ELEMENTS, ATTEMPTS, READY, DELAYED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local OVERDUE, LEASES, DEADLINES, WIRE, TURNS, HELD = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
@@ -95,6 +96,16 @@ end
 -- Elements queued, delayed or leased.
 local function unfinished()
     return redis.call('HLEN', ELEMENTS) - redis.call('HLEN', DEAD)
+end
+
+-- The values of these fields of a hash, in order, false for one that is not there; for any number of fields.
+local function get_in_pieces(key, fields)
+    local values = {}
+    for first = 1, #fields, 3000 do
+        local piece = redis.call('HMGET', key, unpack(fields, first, math.min(first + 2999, #fields)))
+        for i, value in ipairs(piece) do values[first + i - 1] = value end
+    end
+    return values
 end
 
 -- Call a command with a long list of arguments, in pieces that fit Lua's stack; `width` arguments belong together.

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
-from scrapy.utils.asyncio import create_looping_call
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
@@ -51,12 +51,14 @@ class Progress:
             self._bar = self._stack.enter_context(
                 tqdm(unit=" cars", smoothing=0.1, desc="cars", **_size(sys.stderr.fileno()))
             )
-        self._loop = create_looping_call(self._show_bar if on_terminal else self._show_line)
-        self._loop.start(_BAR_SECONDS if on_terminal else _LINE_SECONDS, now=False)
+        self._showing = asyncio.create_task(
+            _call_every(_BAR_SECONDS, self._show_bar)
+            if on_terminal
+            else _call_every(_LINE_SECONDS, self._show_line)
+        )
 
     def _closed(self) -> None:
-        if self._loop.running:
-            self._loop.stop()
+        self._showing.cancel()
         if self._bar is not None:
             self._show_bar()
         self._stack.close()
@@ -79,6 +81,13 @@ class Progress:
 
     def _read(self) -> tuple[int, int]:
         return self._stats.get_value("item_scraped_count", 0), self._stats.get_value("catalogue/total", 0)
+
+
+async def _call_every(seconds: float, show: Callable[[], None]) -> None:
+    """Scrapy's looping call shows several lines at once: uvloop wakes it a moment too early."""
+    while True:
+        await asyncio.sleep(seconds)
+        show()
 
 
 def _size(terminal: int) -> dict[str, Any]:

@@ -77,7 +77,10 @@ class _Task:
     lease: Lease
     held: Held
     landed: bool = False
-    outcome: Retry | Burial | None = None
+    seen: bool = False
+    """Its response or failure has come past the last middleware, so that nothing was dropped on the way."""
+    outcome: Retry | Burial | Held | None = None
+    """What to say instead of an acknowledgement; a `Held` gives the lease back unused."""
     marks: list[tuple[DurableStore, int]] = field(default_factory=list)
 
     @property
@@ -121,6 +124,7 @@ class FrontierScheduler(BaseScheduler):
         self._idle_before_close = crawler.settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
         self._news = asyncio.Event()
         self._closing = False
+        self._results_expected = False
         self.last_status: Status | None = None
         self.last_dead: list[DeadLetter] = []
 
@@ -195,21 +199,44 @@ class FrontierScheduler(BaseScheduler):
         task = self._tasks.get(request)
         return task.lease.attempt if task else None
 
+    def expect_results(self) -> None:
+        """Somebody calls `note_result` for every request that is not dropped: bury those that are."""
+        self._results_expected = True
+
+    def note_result(self, request: Request) -> None:
+        """The leased request has an outcome that its callback, its errback or a middleware has dealt with."""
+        if task := self._tasks.get(request):
+            task.seen = True
+
     def retry(self, request: Request, delay: float, reason: str) -> None:
         """When the leased request finishes, queue it again after `delay` seconds instead of acknowledging it."""
         task = self._tasks[request]
         task.outcome = Retry(task.held, delay, reason)
 
-    def bury(self, request: Request, reason: str) -> None:
-        """When the leased request finishes, make it a dead letter instead of acknowledging it."""
+    def bury(self, request: Request, reason: str) -> bool:
+        """When the leased request finishes, make it a dead letter instead of acknowledging it.
+
+        False when it is not leased, or something else was said of it before.
+        """
         task = self._tasks.get(request)
-        if task and task.outcome is None:
-            task.outcome = Burial(task.held, reason)
+        if task is None or task.outcome is not None:
+            return False
+        task.outcome = Burial(task.held, reason)
+        return True
+
+    def give_back(self, request: Request) -> None:
+        """When the leased request finishes, queue it again at once, as if it had not been handed out."""
+        task = self._tasks[request]
+        task.outcome = task.held
 
     def pause(self, request: Request, seconds: float) -> None:
         """Hand out nothing more for the request's site, to any worker, for `seconds`."""
         slot = self._slot(request)
         self._outbox.pauses[slot] = max(seconds, self._outbox.pauses.get(slot, 0.0))
+        waiting = [lease for lease in self._buffer if lease.slot == slot]
+        self._outbox.returns.extend(Held(lease.key, lease.token) for lease in waiting)
+        self._buffer = deque(lease for lease in self._buffer if lease.slot != slot)
+        self._news.set()
 
     # Opening and closing
 
@@ -398,11 +425,16 @@ class FrontierScheduler(BaseScheduler):
             if request in scraping:
                 continue
             del self._tasks[request]
+            if task.outcome is None and self._results_expected and not task.seen:
+                logger.error("Gave up %s, which was dropped on its way back; see the log before", request)
+                task.outcome = Burial(task.held, "dropped on its way back from the site")
             if task.outcome is None:
                 task.marks = [(store, store.received) for store in self._stores]
                 self._finished.append(task)
             elif isinstance(task.outcome, Retry):
                 self._outbox.retries.append(task.outcome)
+            elif isinstance(task.outcome, Held):
+                self._outbox.returns.append(task.outcome)
             else:
                 self._outbox.burials.append(task.outcome)
 

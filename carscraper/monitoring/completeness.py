@@ -126,14 +126,19 @@ class Completeness:
         self._crawler.engine.crawl(spider.page_request(0, self._config.page_size, sweep=sweep, end=None))
         return True
 
-    async def _finish(self, reading: Reading, dead: list[DeadLetter], unfinished: int) -> Verdict:
-        """Reach the verdict, write `cars.json` and `run.json`, and end the crawl's archive."""
+    async def _finish(
+        self, reading: Reading, dead: list[DeadLetter], unfinished: int, stopped: str | None = None
+    ) -> Verdict:
+        """Reach the verdict, write `cars.json` and `run.json`, and end the crawl's archive.
+
+        `stopped` is the finish reason of a crawl that did not come to its end and cannot go on.
+        """
         kept = await asyncio.to_thread(self._archive.kept)
         verdict = self._judge(reading, kept, dead, unfinished)
         await asyncio.to_thread(self._archive.publish, kept)
-        await asyncio.to_thread(
-            self._archive.report, self._run(verdict, "complete" if verdict.complete else "incomplete")
-        )
+        status = "complete" if verdict.complete else "incomplete"
+        run = self._run(verdict, f"stopped: {stopped}" if stopped else status)
+        await asyncio.to_thread(self._archive.report, run)
         scheduler = self._scheduler()
         if not (verdict.given_up and scheduler and scheduler.identity.resumable):
             await asyncio.to_thread(self._archive.end)
@@ -173,7 +178,7 @@ class Completeness:
         unfinished = status.total.queued + status.total.delayed + status.total.leased if status else 1
         dead = scheduler.last_dead if scheduler else []
         if scheduler is None or not scheduler.identity.resumable:
-            await self._finish(reading, dead, unfinished=max(unfinished, 1))
+            await self._finish(reading, dead, unfinished=max(unfinished, 1), stopped=reason)
             return
         kept = await asyncio.to_thread(self._archive.kept)
         verdict = self._judge(reading, kept, dead, max(unfinished, 1))

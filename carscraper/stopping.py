@@ -1,0 +1,32 @@
+"""A crawl that stops itself, with a reason of its own: nothing more is asked of the site from then on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+_stopping: WeakKeyDictionary[Crawler, asyncio.Task[None]] = WeakKeyDictionary()
+
+
+def stop_crawl(crawler: Crawler, reason: str, why: str) -> None:
+    """Close the spider with the finish reason `reason`, and say `why`, once; later calls change nothing.
+
+    What is on the wire ends by itself; what waits in the downloader is not sent any more, but given back to
+    the frontier, so that a crawl that can be resumed lacks nothing.
+    """
+    if crawler not in _stopping:
+        logger.critical("Stopping the crawl (%s): %s", reason, why)
+        closing = crawler.engine.close_spider_async(reason=reason)
+        _stopping[crawler] = asyncio.get_running_loop().create_task(closing)
+
+
+def is_stopping(crawler: Crawler) -> bool:
+    """True once `stop_crawl` was called."""
+    return crawler in _stopping

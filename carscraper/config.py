@@ -34,6 +34,10 @@ class Config:
     max_sweeps: int
     lease_seconds: float
     max_attempts: int
+    max_retry_after: float
+    retry_base_delay: float
+    retry_max_delay: float
+    max_drift: float
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
@@ -58,6 +62,10 @@ class Config:
             max_sweeps=whole("CARS_MAX_SWEEPS", 1, 100),
             lease_seconds=seconds("CARS_LEASE_SECONDS", 0.5, 86_400),
             max_attempts=whole("CARS_MAX_ATTEMPTS", 1, 1000),
+            max_retry_after=seconds("CARS_MAX_RETRY_AFTER", 0, 31_536_000),
+            retry_base_delay=seconds("CARS_RETRY_BASE_DELAY", 0.001, 3600),
+            retry_max_delay=seconds("CARS_RETRY_MAX_DELAY", 0.001, 86_400),
+            max_drift=_number(settings.get("CARS_MAX_DRIFT"), "CARS_MAX_DRIFT", float, 0.0, 1.0),
         )
 
     def make_output_dir(self) -> None:

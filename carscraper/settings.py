@@ -104,10 +104,8 @@ COOKIES_ENABLED = False
 REFERER_ENABLED = False
 HTTPPROXY_ENABLED = True
 DOWNLOAD_HANDLERS = {
-    # aiohttp takes half the CPU time of Scrapy's own client per request. (Scrapy calls it experimental, and
-    # warns.)
-    "http": "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
-    "https": "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
+    "http": "carscraper.downloads.GuardedDownloadHandler",
+    "https": "carscraper.downloads.GuardedDownloadHandler",
     # An API is asked over HTTP only.
     "data": None,
     "file": None,
@@ -134,6 +132,9 @@ REQUEST_FINGERPRINTER_CLASS = "carscraper.fingerprints.RequestFingerprinter"
 DOWNLOADER_MIDDLEWARES = {
     # Nearest to the engine, so that it hears of every failure that nobody else has caught.
     "carscraper.retry.middleware.LastWordMiddleware": 10,
+    # In Scrapy's place: a robots.txt that cannot be had means wait, not that all is allowed.
+    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+    "carscraper.robots.RobotsTxtMiddleware": 100,
     # In Scrapy's place, with a place to wait.
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
     "carscraper.retry.middleware.RetryMiddleware": 550,
@@ -173,6 +174,7 @@ ITEM_PIPELINES = {
 EXTENSIONS = {
     "carscraper.monitoring.progress.Progress": 100,
     "carscraper.monitoring.completeness.Completeness": 200,
+    "carscraper.monitoring.drift.Drift": 300,
     "scrapy.extensions.logstats.LogStats": None,  # progress says it
     "scrapy.extensions.spiderstate.SpiderState": None,  # writes a pickle to JOBDIR that nothing here reads
 }

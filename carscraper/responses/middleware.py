@@ -88,11 +88,7 @@ class ResponseStoreMiddleware:
             return response
         try:
             spider: _Judge = self._crawler.spider  # type: ignore[assignment]
-            if (
-                "partial" in response.flags
-                or response.status not in (200, 404)
-                or not spider.is_answer(response)
-            ):
+            if response.flags or response.status not in (200, 404) or not spider.is_answer(response):
                 self._crawler.stats.inc_value("responses/refused")
             else:
                 await self.store.put(key, response.status, response.url, response.body)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-BASE_DELAY, MAX_DELAY = 1.0, 300.0
-"""Seconds: the first upper bound, and the one that doubling never exceeds."""
 
-
-def backoff(attempt: int, chance: float) -> float:
+def backoff(attempt: int, chance: float, base: float, longest: float) -> float:
     """Seconds to wait after the `attempt`-th try (1 is the first) failed: exponential, with full jitter.
 
-    `chance` is drawn evenly from [0, 1). Full jitter spreads the retries of many workers over the whole
-    interval, so they do not come back together; see Marc Brooker, "Exponential Backoff And Jitter", AWS
-    Architecture Blog, 2015.
+    `chance` is drawn evenly from [0, 1); `base` is the first upper bound in seconds, which doubles with each
+    try and never exceeds `longest`. Full jitter spreads the retries of many workers over the whole interval,
+    so they do not come back together; see Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture
+    Blog, 2015.
     """
-    return chance * min(MAX_DELAY, BASE_DELAY * 2.0 ** min(attempt - 1, 32))
+    return chance * min(longest, base * 2.0 ** min(attempt - 1, 32))
 
 
 def retry_after(header: str, now: datetime, longest: float) -> float | None:

@@ -6,11 +6,13 @@ import logging
 import random
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
 
 from scrapy import signals
 from scrapy.downloadermiddlewares.retry import RetryMiddleware as ScrapyRetryMiddleware
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
 
+from carscraper.config import Config
 from carscraper.exceptions import ApiError
 from carscraper.retry.backoff import backoff, retry_after
 from carscraper.scheduler import FrontierScheduler
@@ -21,12 +23,15 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from twisted.python.failure import Failure
 
 logger = logging.getLogger(__name__)
 
 _SNIPPET = 200
 """Bytes of a body that go into the reason of a dead letter."""
+_NOT_WHOLE = frozenset(("partial", "dataloss", "undecodable", "too_large"))
+"""Flags of responses whose body is not what was sent: Scrapy's own, and those of `responses.decompression`."""
+_PROXY_REFUSES = 407
+"""Not the site's answer, but that of a proxy on the way to it, which may be another one at the next try."""
 
 
 class RequestFailed(IgnoreRequest):
@@ -43,39 +48,42 @@ class RetryMiddleware(ScrapyRetryMiddleware):
     """Scrapy's retry, with a place to wait: the frontier, until a time that grows with every try.
 
     `RETRY_ENABLED`, `RETRY_TIMES`, `RETRY_HTTP_CODES`, `RETRY_EXCEPTIONS`, and `dont_retry` and
-    `max_retry_times` in `meta` mean what they mean to Scrapy. A `Retry-After` holds up the whole site, for
-    every worker, for at most `CARS_MAX_RETRY_AFTER` seconds. An answer that is none (an `ApiError` from a
-    callback) is retried like a failed download. After the last try the request becomes a dead letter, with
-    the reason and the beginning of the body.
+    `max_retry_times` in `meta` mean what they mean to Scrapy. Beside those statuses and exceptions, bodies
+    that are not whole or too large are tried again, and what a proxy refused. A `Retry-After` holds up the
+    whole site, for every worker, for at most `CARS_MAX_RETRY_AFTER` seconds. After the last try the request
+    becomes a dead letter, with the reason and the beginning of the body.
 
-    Requests that are not leased (robots.txt, or all under another scheduler) are retried the way Scrapy does
-    it.
+    Requests that are not leased (all under another scheduler) are retried the way Scrapy does it.
+
+    Stats: `retry/count`, `retry/max_reached`.
     """
+
+    _config: Config
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises `NotConfigured` when `RETRY_ENABLED` is off."""
+        """Raises `NotConfigured` when `RETRY_ENABLED` is off, `ConfigurationError` for a refused setting."""
         middleware = super().from_crawler(crawler)
-        middleware._longest = crawler.settings.getfloat("CARS_MAX_RETRY_AFTER")
-        crawler.signals.connect(middleware._on_spider_error, signals.spider_error)
+        middleware._config = Config.from_settings(crawler.settings)
+        middleware.exceptions_to_retry = (*middleware.exceptions_to_retry, DownloadCancelledError)
         return middleware
-
-    _longest: float
 
     def process_response(
         self, request: Request, response: Response, spider: Any = None
     ) -> Request | Response:
-        """Retry by status; raises `RequestFailed` once the scheduler knows what to do."""
-        if response.status not in self.retry_http_codes or request.meta.get("dont_retry", False):
+        """Retry by status or flag; raises `RequestFailed` once the scheduler knows what to do."""
+        fault = self._fault(response)
+        if fault is None or request.meta.get("dont_retry", False):
             return response
         scheduler = frontier_scheduler(self.crawler)
         if scheduler is None or scheduler.attempt(request) is None:
             return super().process_response(request, response)
         delay = self._asked_to_wait(response)
         if delay is not None:
+            logger.warning("The site asks to wait for %.0f s (%s)", delay, fault)
             scheduler.pause(request, delay)
-        self._try_later(scheduler, request, f"status {response.status}", response.body, delay or 0.0)
-        raise RequestFailed(f"status {response.status}")
+        self.try_later(scheduler, request, fault, response.body, delay or 0.0)
+        raise RequestFailed(fault)
 
     def process_exception(
         self, request: Request, exception: Exception, spider: Any = None
@@ -87,47 +95,54 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         if scheduler is None or scheduler.attempt(request) is None:
             return super().process_exception(request, exception)
         reason = f"{type(exception).__name__}: {exception}"
-        self._try_later(scheduler, request, reason, b"", 0.0)
+        self.try_later(scheduler, request, reason)
         raise RequestFailed(reason) from exception
 
-    def _on_spider_error(self, failure: Failure, response: Any) -> None:
-        """A callback refused the answer: worth another try, unless the callback itself is at fault."""
-        request = getattr(response, "request", None)
-        scheduler = frontier_scheduler(self.crawler)
-        if request is None or scheduler is None or not isinstance(failure.value, ApiError):
-            return
-        if scheduler.attempt(request) is not None:
-            self._try_later(scheduler, request, f"no answer: {failure.value}", response.body, 0.0)
-
-    def _try_later(
-        self, scheduler: FrontierScheduler, request: Request, reason: str, body: bytes, at_least: float
+    def try_later(
+        self,
+        scheduler: FrontierScheduler,
+        request: Request,
+        reason: str,
+        body: bytes = b"",
+        at_least: float = 0.0,
     ) -> None:
+        """Have a leased request tried again after `at_least` seconds, or buried when its tries are used up."""
         attempt = scheduler.attempt(request) or 1
         times = request.meta.get("max_retry_times", self.max_retry_times)
         if attempt > times:
-            snippet = f"; body begins {body[:_SNIPPET]!r}" if body else ""
             logger.error("Gave up %s after %d tries: %s", request, attempt, reason)
             self.crawler.stats.inc_value("retry/max_reached")
-            scheduler.bury(request, f"{reason}, {attempt} tries{snippet}")
+            scheduler.bury(request, f"{reason}, {attempt} tries{_snippet(body)}")
             return
-        delay = max(at_least, backoff(attempt, random.random()))
+        wait = backoff(attempt, random.random(), self._config.retry_base_delay, self._config.retry_max_delay)
+        delay = max(at_least, wait)
         logger.info("Trying %s again in %.1f s (try %d): %s", request, delay, attempt, reason)
         self.crawler.stats.inc_value("retry/count")
         scheduler.retry(request, delay, reason)
 
+    def _fault(self, response: Response) -> str | None:
+        """What is wrong with a response, by status and flags; None when it may be an answer."""
+        if response.status in self.retry_http_codes or response.status == _PROXY_REFUSES:
+            return f"status {response.status}"
+        if response.flags and (flags := _NOT_WHOLE.intersection(response.flags)):
+            return f"status {response.status}, but the body is {', '.join(sorted(flags))}"
+        return None
+
     def _asked_to_wait(self, response: Response) -> float | None:
         header = response.headers.get("Retry-After")
-        return retry_after(header.decode("latin-1"), datetime.now(UTC), self._longest) if header else None
+        if not header:
+            return None
+        return retry_after(header.decode("latin-1"), datetime.now(UTC), self._config.max_retry_after)
 
 
-class LastWordMiddleware:
-    """Nearest to the engine: a request that fails here has nobody else to catch it, so it becomes a dead
-    letter.
+class NoAnswerMiddleware:
+    """A spider middleware: what a callback refuses with an `ApiError` is no answer, and asked for again.
 
-    Scrapy drops such requests with a log line, or silently: a status that the callback does not want
-    (`HttpErrorMiddleware` hides it), a redirect that is not followed, an `IgnoreRequest`, a download that
-    failed for good. What the retry middleware has already put off stays put off. A request with an errback is
-    left to it.
+    It is retried like a failed download, and becomes a dead letter after the last try, without the traceback
+    that Scrapy logs for errors of callbacks. Every other exception is a bug and stays one. Under another
+    scheduler than the frontier's it does nothing.
+
+    Stat: `retry/no_answer`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -138,19 +153,94 @@ class LastWordMiddleware:
         """Never refuses."""
         return cls(crawler)
 
+    def process_spider_exception(self, response: Response, exception: Exception) -> list[Any] | None:
+        """Nothing comes of the response once the scheduler knows what to do with its request; None otherwise."""
+        if not isinstance(exception, ApiError):
+            return None
+        request = response.request
+        scheduler = frontier_scheduler(self._crawler)
+        if request is None or scheduler is None or scheduler.attempt(request) is None:
+            return None
+        self._crawler.stats.inc_value("retry/no_answer")
+        reason = f"status {response.status}, but no answer: {exception}"
+        retry = self._crawler.get_downloader_middleware(RetryMiddleware)
+        if retry is None or request.meta.get("dont_retry", False):
+            logger.error("Gave up %s: %s", request, reason)
+            scheduler.bury(request, f"{reason}{_snippet(response.body)}")
+        else:
+            retry.try_later(scheduler, request, reason, response.body)
+        return []
+
+
+class LastWordMiddleware:
+    """Nearest to the engine: a request that fails here has nobody else to catch it, so it becomes a dead
+    letter.
+
+    Scrapy drops such requests with a log line, or silently: a status that the callback does not want
+    (`HttpErrorMiddleware` hides it), a redirect that is not followed, an `IgnoreRequest`, a download that
+    failed for good. What the retry middleware has already put off stays put off. A request with an errback is
+    left to it. A request that never comes past here was dropped by another middleware on the way back; the
+    scheduler buries it too.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        crawler.signals.connect(self._opened, signals.spider_opened)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Never refuses."""
+        return cls(crawler)
+
     def process_response(self, request: Request, response: Response) -> Response:
         """Bury what the callback will never see."""
+        if self._scheduler is None:
+            return response
+        self._scheduler.note_result(request)
+        if 200 <= response.status < 300:
+            return response
         wanted = request.meta.get("handle_httpstatus_list", ())
-        if not 200 <= response.status < 300 and response.status not in wanted and not request.errback:
-            snippet = f"; body begins {response.body[:_SNIPPET]!r}" if response.body else ""
-            self._bury(request, f"status {response.status}{snippet}")
+        if response.status not in wanted and not request.errback:
+            self._bury(request, _refusal(response))
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Bury what failed before or during the download, and is not put off."""
+        if self._scheduler is None:
+            return
+        self._scheduler.note_result(request)
         if not request.errback:
             self._bury(request, f"{type(exception).__name__}: {exception}")
 
     def _bury(self, request: Request, reason: str) -> None:
-        if scheduler := frontier_scheduler(self._crawler):
-            scheduler.bury(request, reason)
+        if self._scheduler and self._scheduler.bury(request, reason):
+            logger.error("Gave up %s: %s", request, reason)
+
+    _scheduler: FrontierScheduler | None = None
+
+    def _opened(self) -> None:
+        self._scheduler = frontier_scheduler(self._crawler)
+        if self._scheduler:
+            self._scheduler.expect_results()
+
+
+def _refusal(response: Response) -> str:
+    """A response that no callback wants, as the reason of a dead letter; a redirect names where to."""
+    location = response.headers.get("Location")
+    if 300 <= response.status < 400 and location:
+        return (
+            f"status {response.status}, a redirect to {_host(response.url, location)}, which is not followed"
+        )
+    return f"status {response.status}{_snippet(response.body)}"
+
+
+def _host(url: str, location: bytes) -> str:
+    try:
+        target = urlsplit(urljoin(url, location.decode("latin-1")))
+        return repr(f"{target.scheme}://{target.hostname or ''}"[:200])
+    except ValueError:
+        return "something that is no URL"
+
+
+def _snippet(body: bytes) -> str:
+    return f"; body begins {body[:_SNIPPET]!r}" if body else ""

@@ -1,0 +1,104 @@
+"""The download handler: the network, as far as this crawl may reach into it."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import TYPE_CHECKING, ClassVar, cast
+from urllib.parse import urlsplit
+
+from aiohttp import TCPConnector
+from aiohttp.abc import AbstractResolver, ResolveResult
+from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
+
+from carscraper.config import Config
+from carscraper.retry.middleware import RequestFailed, frontier_scheduler
+from carscraper.stopping import is_stopping
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+_CARRIES_IPV4 = tuple(ipaddress.ip_network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"))
+"""IPv6 addresses behind which a translator or tunnel reaches an IPv4 address, of any kind (NAT64, 6to4)."""
+
+
+class AddressRefused(OSError):
+    """Raised when a public name leads to an address of this machine or its network."""
+
+
+def is_public_name(host: str) -> bool:
+    """Whether a host is a name that anyone on the internet could have given an address to.
+
+    Neither are IP addresses, `localhost`, and names without a dot, which only this machine or network knows.
+    """
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return "." in host.rstrip(".") and not host.rstrip(".").lower().endswith(".localhost")
+    return False
+
+
+def is_public_address(text: str) -> bool:
+    """Whether an IP address is one of the internet: not private, loopback, link-local, multicast or reserved."""
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped:
+            return is_public_address(str(address.ipv4_mapped))
+        if any(address in network for network in _CARRIES_IPV4):
+            return False
+    return address.is_global and not address.is_multicast
+
+
+class GuardedResolver(AbstractResolver):
+    """Resolves names, and refuses addresses that are not public for one host, whatever its name server says.
+
+    Other hosts are left alone: those are proxies, which the operator has named, and often on this machine.
+    """
+
+    def __init__(self, resolver: AbstractResolver, host: str) -> None:
+        self._resolver = resolver
+        self._host = host
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The addresses of a host. Raises `AddressRefused`, an `OSError` as resolvers raise it."""
+        found = await self._resolver.resolve(host, port, family)
+        if host.lower() == self._host:
+            for result in found:
+                if not is_public_address(result["host"]):
+                    raise AddressRefused(f"{host} leads to {result['host']}, which is not on the internet")
+        return found
+
+    async def close(self) -> None:
+        """Close the resolver within."""
+        await self._resolver.close()
+
+
+class GuardedDownloadHandler(AiohttpDownloadHandler):
+    """Scrapy's handler on aiohttp, which takes half the CPU time of Scrapy's own client per request.
+
+    When the API's host is a public name, it is refused any address that is not public: whoever controls the
+    name server must not lead this crawl to the machine that it runs on, or the network around it. Nothing is
+    sent any more once the crawl is being stopped.
+    """
+
+    experimental: ClassVar[bool] = False  # its warning is for those who have not tested it
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        host = (urlsplit(Config.from_settings(crawler.settings).api_url).hostname or "").lower()
+        if is_public_name(host):
+            connector = cast("TCPConnector", self._session.connector)
+            connector._resolver = GuardedResolver(connector._resolver, host)
+
+    async def download_request(self, request: Request) -> Response:
+        """Ask. Raises `RequestFailed` when the crawl is being stopped, and what Scrapy's handler raises."""
+        if is_stopping(self.crawler):
+            scheduler = frontier_scheduler(self.crawler)
+            if scheduler and scheduler.attempt(request) is not None:
+                scheduler.give_back(request)
+            raise RequestFailed("the crawl is being stopped")
+        return await super().download_request(request)

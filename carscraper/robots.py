@@ -1,0 +1,123 @@
+"""robots.txt as RFC 9309 has it: one that cannot be had forbids everything until it can."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+from scrapy import Request
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware as ScrapyRobotsTxtMiddleware
+from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import build_from_crawler
+
+from carscraper.config import Config
+from carscraper.exceptions import CarscraperError
+from carscraper.retry.backoff import backoff
+from carscraper.retry.middleware import RequestFailed, frontier_scheduler
+from carscraper.stopping import is_stopping, stop_crawl
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.robotstxt import RobotParser
+
+logger = logging.getLogger(__name__)
+
+_REDIRECTS = 5
+"""As many as RFC 9309 has a crawler follow; the allow-list lets none leave the API's host."""
+
+
+class RobotsUnavailable(CarscraperError):
+    """Raised when nobody can say what robots.txt allows."""
+
+
+class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
+    """Scrapy's own, which takes everything for allowed when robots.txt fails.
+
+    Here a status of 4xx means that there is none, so all is allowed. Anything else than 2xx or 4xx, or no
+    answer, means wait: requests go back to the frontier, untried, the site is left alone by all workers for a
+    time that grows with each failure, and after `RETRY_TIMES` of them the crawl stops with the finish reason
+    `robots_unavailable`. Under another scheduler than the frontier's, the requests are dropped.
+
+    Stat: `robotstxt/unavailable`.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._config = Config.from_settings(crawler.settings)
+        self._times = crawler.settings.getint("RETRY_TIMES")
+        self._failures = 0
+        self._not_before = 0.0
+        self._known: dict[str, RobotParser | None] = {}
+        self._asking = asyncio.Lock()
+
+    async def process_request(self, request: Request, spider: Any = None) -> None:
+        """Let the request pass, or raise `IgnoreRequest`: forbidden, or put off."""
+        if request.meta.get("dont_obey_robotstxt"):
+            return
+        netloc = urlparse_cached(request).netloc
+        if netloc not in self._known:
+            async with self._asking:
+                if netloc not in self._known:
+                    await self._ask(request, netloc)
+        self.process_request_2(self._known[netloc], request)
+
+    async def _ask(self, request: Request, netloc: str) -> None:
+        """Learn what the site allows. Raises `RequestFailed` when it cannot be learned, or not yet."""
+        if not is_stopping(self.crawler) and time.monotonic() >= self._not_before:
+            try:
+                self._known[netloc] = await self._fetch(urljoin(request.url, "/robots.txt"))
+            except Exception as error:  # noqa: BLE001  whatever keeps it from being had is logged, and means wait
+                self._note_failure(request, f"{type(error).__name__}: {error}")
+            else:
+                return
+        scheduler = frontier_scheduler(self.crawler)
+        if scheduler and scheduler.attempt(request) is not None:
+            scheduler.give_back(request)
+        raise RequestFailed("what robots.txt allows is not known")
+
+    async def _fetch(self, url: str) -> RobotParser | None:
+        """The rules; None where there are none. Raises `RobotsUnavailable`, or what the downloader raises."""
+        for _ in range(_REDIRECTS + 1):
+            self._stats.inc_value("robotstxt/request_count")
+            response = await self.crawler.engine.download_async(
+                Request(
+                    url,
+                    priority=self.DOWNLOAD_PRIORITY,
+                    meta={"dont_obey_robotstxt": True, "dont_retry": True},
+                    callback=NO_CALLBACK,
+                )
+            )
+            self._stats.inc_value(f"robotstxt/response_status_count/{response.status}")
+            if response.flags:
+                raise RobotsUnavailable(f"its body is {', '.join(response.flags)}")
+            if 200 <= response.status < 300:
+                return build_from_crawler(self._parserimpl, self.crawler, response.body)
+            location = response.headers.get("Location")
+            if 300 <= response.status < 400 and location:
+                url = urljoin(url, location.decode("latin-1"))
+            elif 400 <= response.status < 500 and response.status not in (407, 429):
+                return None
+            else:
+                break
+        raise RobotsUnavailable(f"status {response.status}")
+
+    def _note_failure(self, request: Request, problem: str) -> None:
+        """Let the site rest, or stop."""
+        self._failures += 1
+        self._stats.inc_value("robotstxt/unavailable")
+        if self._failures > self._times:
+            why = f"robots.txt could not be had in {self._failures} tries, so nothing may be asked: {problem}"
+            stop_crawl(self.crawler, "robots_unavailable", why)
+            return
+        base, longest = self._config.retry_base_delay, self._config.retry_max_delay
+        delay = max(base, backoff(self._failures, random.random(), base, longest))
+        self._not_before = time.monotonic() + delay
+        logger.warning("robots.txt cannot be had; asking again in %.1f s: %s", delay, problem)
+        scheduler = frontier_scheduler(self.crawler)
+        if scheduler:
+            scheduler.pause(request, delay)

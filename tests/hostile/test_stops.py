@@ -1,0 +1,193 @@
+"""What stops a crawl: a challenge, an API that has changed, a robots.txt that cannot be had; all can go on after."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carscraper.monitoring.drift import has_drifted
+from carscraper.retry.challenge import is_challenge
+from tests.hostile.conftest import SECONDS, Start
+from tests.standin import PAGE_PATH, SPEC_PATH, StandIn
+
+JUST_A_MOMENT = b"<!DOCTYPE html><html><head><title>Just a moment...</title></head></html>"
+
+
+@pytest.mark.parametrize(
+    ("status", "mitigated", "body"),
+    [
+        (403, None, JUST_A_MOMENT),
+        (503, None, JUST_A_MOMENT),
+        (200, None, JUST_A_MOMENT),
+        (200, None, b"\xef\xbb\xbf\n " + JUST_A_MOMENT.upper()),
+        (403, b"challenge", b""),
+        (429, None, b"<html><script src='/cdn-cgi/challenge-platform/h/b'></script></html>"),
+        (403, None, b"<html><title>Attention Required! | Cloudflare</title></html>"),
+    ],
+)
+def test_pages_that_want_a_human_being_are_challenges(
+    status: int, mitigated: bytes | None, body: bytes
+) -> None:
+    assert is_challenge(status, mitigated, body)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, b'{"data": [{"title": "Just a moment..."}]}'),
+        (200, b"<html><h1>Maintenance</h1></html>"),
+        (403, b"<html><h1>Forbidden</h1></html>"),
+        (503, b"Just a moment"),
+        (404, JUST_A_MOMENT),
+        (500, b""),
+    ],
+)
+def test_other_pages_and_answers_are_none(status: int, body: bytes) -> None:
+    assert not is_challenge(status, None, body)
+
+
+@pytest.mark.parametrize(
+    ("match", "status"), [(SPEC_PATH, 403), (SPEC_PATH, 503), (SPEC_PATH, 200), (PAGE_PATH, 403)]
+)
+def test_a_challenge_stops_the_crawl_and_nothing_else_is_asked(
+    site: StandIn, start: Start, tmp_path: Path, match: str, status: int
+) -> None:
+    polite = {"CONCURRENT_REQUESTS_PER_DOMAIN": 4, "CARS_PAGE_SIZE": 50, "DOWNLOAD_DELAY": 0.01}
+    site.faults([{"match": match, "fault": "challenge", "status": status, "after": 2}])
+    run = start(settings=polite, jobdir=tmp_path / "job")
+    assert run.wait(SECONDS) == 1, run.log
+    assert run.run_json()["status"] == "stopped: challenge"
+    assert "Stopping the crawl (challenge)" in run.log
+    assert "Traceback" not in run.log
+    assert run.run_json()["given_up"] == []
+    journal = site.journal()
+    first = next(entry for entry in journal if entry["fault"])
+    assert [entry for entry in journal if entry["started"] > first["ended"] + 0.1] == []
+    assert sum(entry["fault"] is not None for entry in journal) <= 4
+
+    site.faults([])
+    again = start(jobdir=tmp_path / "job")
+    assert again.wait(SECONDS) == 0, again.log
+    assert sorted(again.cars()) == sorted(site.ids())
+
+
+def test_a_crawl_that_cannot_go_on_says_in_run_json_why_it_stopped(site: StandIn, start: Start) -> None:
+    site.faults([{"match": PAGE_PATH, "fault": "challenge"}])
+    run = start()
+    assert run.wait(SECONDS) == 1, run.log
+    assert run.run_json()["status"] == "stopped: challenge"
+
+
+def test_a_page_of_html_without_a_challenge_does_not_stop_the_crawl(site: StandIn, start: Start) -> None:
+    """The counterpart."""
+    site.faults(
+        [{"match": SPEC_PATH, "fault": "html", "status": status, "times": 1} for status in (200, 503)]
+    )
+    run = start()
+    assert run.wait(SECONDS) == 0, run.log
+
+
+@pytest.mark.parametrize(
+    ("seen", "set_aside", "share", "drifted"),
+    [
+        (99, 99, 0.05, False),
+        (100, 5, 0.05, False),
+        (100, 6, 0.05, True),
+        (1000, 0, 0.0, False),
+        (1000, 1, 0.0, True),
+        (1000, 1000, 1.0, False),
+    ],
+)
+def test_the_api_has_drifted_when_more_than_a_share_of_enough_listings_does_not_fit(
+    seen: int, set_aside: int, share: float, drifted: bool
+) -> None:
+    assert has_drifted(seen, set_aside, share) is drifted
+
+
+def test_an_api_that_has_changed_stops_the_crawl(site: StandIn, start: Start, tmp_path: Path) -> None:
+    site.faults([{"match": PAGE_PATH, "fault": "edit", "path": "data[*].attributes.code", "do": "drop"}])
+    run = start(settings={"CARS_PAGE_SIZE": 20}, jobdir=tmp_path / "job")
+    assert run.wait(SECONDS) == 1, run.log
+    assert run.run_json()["status"] == "stopped: api_changed"
+    assert re.search(r"listings do not fit, .* the last: data\[\d+\]\.attributes\.code: is missing", run.log)
+
+
+@pytest.mark.parametrize("share", [None, 1])
+def test_a_few_listings_that_do_not_fit_are_set_aside_and_the_crawl_goes_on(
+    site: StandIn, start: Start, share: int | None
+) -> None:
+    """The counterpart: one in a page of fifty is below the limit."""
+    site.faults([{"match": PAGE_PATH, "fault": "edit", "path": "data[3].attributes.year", "do": "null"}])
+    settings: dict[str, Any] = {"CARS_PAGE_SIZE": 50} | ({"CARS_MAX_DRIFT": share} if share else {})
+    run = start(settings=settings)
+    assert run.wait(SECONDS) == 1, run.log
+    assert run.run_json()["status"] == "incomplete"
+    assert {item["path"] for item in run.run_json()["set_aside"]} == {"data[3].attributes.year"}
+
+
+def test_a_share_that_is_none_is_refused_by_name(start: Start) -> None:
+    run = start(settings={"CARS_MAX_DRIFT": "5%"})
+    assert run.wait(SECONDS) == 2
+    assert "CARS_MAX_DRIFT" in run.log
+
+
+ROBOTS = "^/robots.txt"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"fault": "status", "status": 503},
+        {"fault": "reset"},
+        {"fault": "hang"},
+        {"fault": "status", "status": 407},
+        {"fault": "redirect", "location": "http://127.0.0.2/robots.txt"},
+        {"fault": "bomb", "bytes": 1 << 24},
+        {"fault": "truncate", "way": "length"},
+    ],
+    ids=lambda fault: "-".join(str(value) for value in fault.values())[:20],
+)
+def test_nothing_is_asked_until_robots_txt_could_be_had(
+    site: StandIn, start: Start, fault: dict[str, Any]
+) -> None:
+    site.faults([{"match": ROBOTS, "times": 2, **fault}])
+    run = start(settings={"DOWNLOAD_TIMEOUT": 1})
+    assert run.wait(SECONDS) == 0, run.log
+    assert [entry["target"] == "/robots.txt" for entry in site.journal()[:4]] == [True, True, True, False]
+    assert "robots.txt cannot be had; asking again in" in run.log
+    assert sorted(run.cars()) == sorted(site.ids())
+
+
+def test_a_robots_txt_that_stays_unavailable_stops_the_crawl(
+    site: StandIn, start: Start, tmp_path: Path
+) -> None:
+    site.faults([{"match": ROBOTS, "fault": "status", "status": 500}])
+    run = start(settings={"RETRY_TIMES": 3}, jobdir=tmp_path / "job")
+    assert run.wait(SECONDS) == 1, run.log
+    assert run.run_json()["status"] == "stopped: robots_unavailable"
+    assert [entry["target"] for entry in site.journal()] == ["/robots.txt"] * 4
+
+    site.faults([])
+    again = start(jobdir=tmp_path / "job")
+    assert again.wait(SECONDS) == 0, again.log
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_robots_txt_that_is_not_there_allows_all(site: StandIn, start: Start, status: int) -> None:
+    site.faults(
+        [{"match": ROBOTS, "fault": "status", "status": status, "body": "User-agent: *\nDisallow: /"}]
+    )
+    run = start()
+    assert run.wait(SECONDS) == 0, run.log
+
+
+def test_what_robots_txt_forbids_is_not_asked(site: StandIn, start: Start) -> None:
+    """The counterpart: the same body, answered with 200."""
+    site.faults([{"match": ROBOTS, "fault": "status", "status": 200, "body": "User-agent: *\nDisallow: /"}])
+    run = start()
+    assert run.wait(SECONDS) == 1, run.log
+    assert [entry["target"] for entry in site.journal()] == ["/robots.txt"]
+    assert "Forbidden by robots.txt" in run.run_json()["given_up"][0]["reason"]

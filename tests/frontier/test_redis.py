@@ -154,11 +154,11 @@ async def test_a_finished_crawl_leaves_nothing_but_what_it_has_seen(on_redis: Re
     with on_redis.server.client() as client:
         lengths = {
             name: client.zcard(f"{{test}}:{name}")
-            for name in ("ready", "delayed", "deadlines", "wire", "turns", "held", "deaths")
+            for name in ("ready", "delayed", "deadlines", "turns", "held", "deaths")
         }
         lengths |= {
             name: client.hlen(f"{{test}}:{name}")
-            for name in ("elements", "attempts", "leases", "dead", "ages", "paused")
+            for name in ("elements", "attempts", "leases", "wire", "dead", "ages", "paused")
         }
         lengths["overdue"] = client.scard("{test}:overdue")
     assert lengths == dict.fromkeys(lengths, 0)

@@ -389,7 +389,7 @@ def test_sqlite_without_fencing_is_caught(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_redis_without_fencing_is_caught(redis7: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    unfenced = mutate(redis_module.EXCHANGE, "lease.token == message[2]", "lease.token > 0")
+    unfenced = mutate(redis_module.EXCHANGE, "if token == message[2] then", "if token > 0 then")
     monkeypatch.setattr(redis_module, "EXCHANGE", unfenced)
     assert_caught(lambda: RedisStore(redis7))
 

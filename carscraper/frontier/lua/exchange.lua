@@ -98,9 +98,11 @@ local function slot_name(slot)
     return redis.call('HGET', NAMES, 'slot#' .. slot)
 end
 
+-- Returns key and token, packed.
 local function give(key, token, attempt, name, record)
-    local head = pack_held(key, token) .. struct.pack('>I4I2I4', attempt, #name, #record - PREFIX)
+    local head = key .. struct.pack('>I8I4I2I4', token, attempt, #name, #record - PREFIX)
     leases[#leases + 1] = head .. name .. string.sub(record, PREFIX + 1)
+    return string.sub(head, 1, 16)
 end
 
 redis.call('HSET', WORKERS, worker, decimal(now))
@@ -142,25 +144,51 @@ local function number_of(kind, name)
     return numbers[field]
 end
 
-local tally = {}
-local function count(what, slot, callback)
-    local field = what .. ':' .. slot .. ':' .. callback
-    tally[field] = (tally[field] or 0) + 1
+-- Elements pushed or done, by slot and callback; and leases put on the wire or taken off it, by slot.
+local pushed, done, wired = {}, {}, {}
+
+local function count(sums, slot, callback)
+    local cell = slot * 65536 + callback
+    sums[cell] = (sums[cell] or 0) + 1
+end
+
+local function count_on_wire(slot, change)
+    wired[slot] = (wired[slot] or 0) + change
+end
+
+local function store_wire()
+    for slot, change in pairs(wired) do
+        if change ~= 0 and redis.call('HINCRBY', WIRE, slot, change) <= 0 then
+            redis.call('HDEL', WIRE, slot)
+        end
+    end
+    wired = {}
+end
+
+local function store_tally(what, sums)
+    for cell, number in pairs(sums) do
+        redis.call('HINCRBY', TALLY, what .. ':' .. math.floor(cell / 65536) .. ':' .. cell % 65536, number)
+    end
 end
 
 -- Changes of state.
 
+local function leave_wire(prefix)
+    local slot = unpack_prefix(prefix)
+    count_on_wire(slot, -1)
+    rouse(slot)
+end
+
 local function queue(key, prefix)
-    local slot, _, arrived = unpack_prefix(prefix)
+    local slot = unpack_prefix(prefix)
     redis.call('ZADD', READY, 0, prefix .. key)
-    count_waiting(arrived, 1)
+    count_waiting(arrival_of(prefix), 1)
     rouse(slot)
 end
 
 local function delay(key, prefix, due)
-    local _, _, arrived = unpack_prefix(prefix)
     redis.call('ZADD', DELAYED, decimal(due), prefix .. key)
-    count_waiting(arrived, 1)
+    count_waiting(arrival_of(prefix), 1)
 end
 
 local function bury(key, attempts, prefix, reason)
@@ -171,12 +199,10 @@ end
 -- Expired leases.
 
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', DEADLINES, '-inf', decimal(now), 'LIMIT', 0, SWEEP)) do
-    local _, attempt, _, prefix = unpack_lease(redis.call('HGET', LEASES, key))
-    local slot = unpack_prefix(prefix)
+    local _, attempt, has_landed, prefix = unpack_lease(redis.call('HGET', LEASES, key))
     redis.call('HDEL', LEASES, key)
     redis.call('ZREM', DEADLINES, key)
-    redis.call('ZREM', WIRE, pack_slot(slot) .. key)
-    rouse(slot)
+    if has_landed == 0 then leave_wire(prefix) end
     if attempt >= max_attempts then
         bury(key, attempt, prefix, 'lease expired after ' .. attempt .. ' attempts')
     else
@@ -220,7 +246,7 @@ local function add(key, rank, wait, slot_named, callback_named, payload)
     local arrived = next_arrival()
     local prefix = pack_prefix(slot, rank, arrived, callback)
     new_elements[#new_elements + 1], new_elements[#new_elements + 2] = key, prefix .. payload
-    count('pushed', slot, callback)
+    count(pushed, slot, callback)
     if wait > 0 then
         delay(key, prefix, now + wait)
     else
@@ -284,86 +310,75 @@ if arrival then redis.call('HSET', CRAWL, 'arrival', decimal(arrival)) end
 local held = {}
 for _, list in ipairs({landed, acks, retries, burials, returns, renewals}) do
     local keys_held = first_fields(list)
-    for i, lease in ipairs(get_in_pieces(LEASES, keys_held)) do
-        if lease and not held[keys_held[i]] then
-            local token, attempt, has_landed, prefix, holder = unpack_lease(lease)
-            held[keys_held[i]] = {
-                token = token, attempt = attempt, landed = has_landed, prefix = prefix, holder = holder,
-            }
-        end
-    end
+    for i, lease in ipairs(get_in_pieces(LEASES, keys_held)) do held[keys_held[i]] = lease end
 end
 
+-- Attempt, landed (0 or 1), prefix and worker of the lease that a message names; nothing if it is stale.
 local function find(message)
     local lease = held[message[1]]
-    if lease and lease.token == message[2] then return lease end
+    if lease then
+        local token, attempt, has_landed, prefix, holder = unpack_lease(lease)
+        if token == message[2] then return attempt, has_landed, prefix, holder end
+    end
     stale = stale .. pack_held(message[1], message[2])
 end
 
-local off_wire, ended, forgotten = {}, {}, {}
+local ended, forgotten = {}, {}
 
-local function leave_wire(key, lease)
-    local slot = unpack_prefix(lease.prefix)
-    off_wire[#off_wire + 1] = pack_slot(slot) .. key
-    rouse(slot)
-end
-
--- The lease, which is over; nil if it is stale.
+-- Attempt and prefix of the lease that a message ends; nothing if it is stale.
 local function finish_lease(message)
-    local lease = find(message)
-    if lease then
-        leave_wire(message[1], lease)
-        held[message[1]] = nil
-        ended[#ended + 1] = message[1]
-    end
-    return lease
+    local attempt, has_landed, prefix = find(message)
+    if not attempt then return end
+    if has_landed == 0 then leave_wire(prefix) end
+    held[message[1]] = nil
+    ended[#ended + 1] = message[1]
+    return attempt, prefix
 end
 
 for _, message in ipairs(landed) do
-    local lease = find(message)
-    if lease and lease.landed == 0 then
-        leave_wire(message[1], lease)
-        lease.landed = 1
-        redis.call('HSET', LEASES, message[1],
-            pack_lease(lease.token, lease.attempt, 1, lease.prefix, lease.holder))
+    local attempt, has_landed, prefix, holder = find(message)
+    if has_landed == 0 then
+        leave_wire(prefix)
+        held[message[1]] = pack_lease(message[2], attempt, 1, prefix, holder)
+        redis.call('HSET', LEASES, message[1], held[message[1]])
     end
 end
 
 for _, message in ipairs(acks) do
-    local lease = finish_lease(message)
-    if lease then
-        local slot, _, _, callback = unpack_prefix(lease.prefix)
+    local attempt, prefix = finish_lease(message)
+    if attempt then
+        local slot, _, _, callback = unpack_prefix(prefix)
         forgotten[#forgotten + 1] = message[1]
         redis.call('SADD', KEYS[message[3]], message[4])
-        count('done', slot, callback)
+        count(done, slot, callback)
     end
 end
 
 for _, message in ipairs(retries) do
-    local lease = finish_lease(message)
-    if lease and lease.attempt >= max_attempts then
-        bury(message[1], lease.attempt, lease.prefix, message[4])
+    local attempt, prefix = finish_lease(message)
+    if attempt and attempt >= max_attempts then
+        bury(message[1], attempt, prefix, message[4])
         buried = buried .. message[1]
-    elseif lease then
-        redis.call('HSET', ATTEMPTS, message[1], lease.attempt)
+    elseif attempt then
+        redis.call('HSET', ATTEMPTS, message[1], attempt)
         if message[3] > 0 then
-            delay(message[1], lease.prefix, now + message[3])
+            delay(message[1], prefix, now + message[3])
         else
-            queue(message[1], lease.prefix)
+            queue(message[1], prefix)
         end
     end
 end
 
 for _, message in ipairs(burials) do
-    local lease = finish_lease(message)
-    if lease then bury(message[1], lease.attempt, lease.prefix, message[3]) end
+    local attempt, prefix = finish_lease(message)
+    if attempt then bury(message[1], attempt, prefix, message[3]) end
 end
 
 for _, message in ipairs(returns) do
-    local lease = finish_lease(message)
-    if lease then
-        if lease.attempt > 1 then redis.call('HSET', ATTEMPTS, message[1], lease.attempt - 1) end
-        queue(message[1], lease.prefix)
+    local attempt, prefix = finish_lease(message)
+    if attempt then
+        if attempt > 1 then redis.call('HSET', ATTEMPTS, message[1], attempt - 1) end
+        queue(message[1], prefix)
     end
 end
 
@@ -373,8 +388,8 @@ end
 
 call_in_pieces('HDEL', LEASES, ended, 1)
 call_in_pieces('ZREM', DEADLINES, ended, 1)
-call_in_pieces('ZREM', WIRE, off_wire, 1)
 call_in_pieces('HDEL', ELEMENTS, forgotten, 1)
+store_wire()
 
 -- Pauses.
 
@@ -404,31 +419,28 @@ local default_cap = want > 0 and tonumber(redis.call('HGET', LIMITS, ''))
 local function free_places(slot, name, share)
     local cap = tonumber(redis.call('HGET', LIMITS, name) or default_cap)
     if cap == 0 then return share + 1 end
-    return math.max(0, cap - redis.call('ZLEXCOUNT', WIRE, '[' .. pack_slot(slot), '(' .. pack_slot(slot + 1)))
+    return math.max(0, cap - tonumber(redis.call('HGET', WIRE, slot) or 0) - (wired[slot] or 0))
 end
 
 -- Lease these members of `ready`.
 local function lease_out(slot, name, members)
-    local keys, records, deadlines, on_wire = {}, {}, {}, {}
+    local keys, records, deadlines = {}, {}, {}
     for i, member in ipairs(members) do keys[i] = string.sub(member, PREFIX + 1) end
     local elements = redis.call('HMGET', ELEMENTS, unpack(keys))
     local attempts = some_retried and redis.call('HMGET', ATTEMPTS, unpack(keys)) or {}
     for i, key in ipairs(keys) do
         local prefix = string.sub(members[i], 1, PREFIX)
-        local _, _, arrived = unpack_prefix(prefix)
         local attempt = tonumber(attempts[i] or 0) + 1
         token = token + 1
         records[2 * i - 1], records[2 * i] = key, pack_lease(token, attempt, 0, prefix, worker)
         deadlines[2 * i - 1], deadlines[2 * i] = deadline, key
-        on_wire[2 * i - 1], on_wire[2 * i] = 0, pack_slot(slot) .. key
-        given[#given + 1] = pack_held(key, token)
-        count_waiting(arrived, -1)
-        give(key, token, attempt, name, elements[i])
+        given[#given + 1] = give(key, token, attempt, name, elements[i])
+        count_waiting(arrival_of(prefix), -1)
     end
+    count_on_wire(slot, #keys)
     redis.call('ZREM', READY, unpack(members))
     redis.call('HSET', LEASES, unpack(records))
     redis.call('ZADD', DEADLINES, unpack(deadlines))
-    redis.call('ZADD', WIRE, unpack(on_wire))
     if some_overdue then redis.call('SREM', OVERDUE, unpack(keys)) end
     if some_retried then redis.call('HDEL', ATTEMPTS, unpack(keys)) end
 end
@@ -439,7 +451,7 @@ local function serve(slot, share)
     local room = free_places(slot, name, share)
     local number = room
     if room > 0 then
-        local first, behind = '[' .. pack_slot(slot), '(' .. pack_slot(slot + 1)
+        local first, behind = range_of(slot)
         local members = redis.call('ZRANGEBYLEX', READY, first, behind, 'LIMIT', 0, math.min(room, share))
         number = #members
         if number > 0 then lease_out(slot, name, members) end
@@ -466,7 +478,9 @@ end
 
 if #given > 0 then redis.call('HSET', CRAWL, 'token', decimal(token)) end
 if #stale > 0 then redis.call('HINCRBY', CRAWL, 'stale', #stale / 16) end
-for field, change in pairs(tally) do redis.call('HINCRBY', TALLY, field, change) end
+store_tally('pushed', pushed)
+store_tally('done', done)
+store_wire()
 store_waiting()
 if unfinished() > 0 then redis.call('HDEL', CRAWL, 'claimer') end
 if exchange_number > 0 then

@@ -13,7 +13,7 @@
 --  7 overdue    set     keys in `ready` whose time was set and has come
 --  8 leases     hash    key of what is leased, to token, attempt, landed, prefix and worker
 --  9 deadlines  zset    key of what is leased, by the end of its lease
--- 10 wire       zset    lexicographic: slot and key of the leases that are on the wire
+-- 10 wire       hash    slot to how many of its leases are on the wire: those in `leases` that have not landed
 -- 11 turns      zset    slots in the rotation, by their turn
 -- 12 held       zset    slots with something ready that are paused, by the end of the pause
 -- 13 paused     hash    slot to the end of its pause
@@ -51,8 +51,14 @@ local function unpack_prefix(prefix)
     return struct.unpack('>I3I4I7I2', prefix)
 end
 
-local function pack_slot(slot)
-    return struct.pack('>I3', slot)
+-- From where to where the members of a slot stand in `ready`.
+local function range_of(slot)
+    return '[' .. struct.pack('>I3', slot), '(' .. struct.pack('>I3', slot + 1)
+end
+
+-- Arrival, out of a prefix or a member of `ready`.
+local function arrival_of(prefix)
+    return (struct.unpack('>I7', prefix, 8))
 end
 
 local function pack_lease(token, attempt, landed, prefix, worker)

@@ -8,8 +8,8 @@ local function rouse(slot)
 end
 
 local function has_ready(slot)
-    local head = redis.call('ZRANGEBYLEX', READY, '[' .. pack_slot(slot), '(' .. pack_slot(slot + 1), 'LIMIT', 0, 1)
-    return #head > 0
+    local first, behind = range_of(slot)
+    return #redis.call('ZRANGEBYLEX', READY, first, behind, 'LIMIT', 0, 1) > 0
 end
 
 local function next_turn()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import socket
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -69,7 +70,8 @@ class GuardedResolver(AbstractResolver):
         if host.lower() == self._host:
             for result in found:
                 if not is_public_address(result["host"]):
-                    raise AddressRefused(f"{host} leads to {result['host']}, which is not on the internet")
+                    problem = f"{host} leads to {result['host']}, which is not on the internet"
+                    raise AddressRefused(errno.EACCES, problem)
         return found
 
     async def close(self) -> None:

@@ -26,7 +26,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
@@ -124,6 +124,8 @@ class FrontierScheduler(BaseScheduler):
         self._idle_before_close = crawler.settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
         self._news = asyncio.Event()
         self._closing = False
+        self._leaving: asyncio.Task[None] | None = None
+        self._ended_elsewhere = False
         self._results_expected = False
         self.last_status: Status | None = None
         self.last_dead: list[DeadLetter] = []
@@ -141,12 +143,14 @@ class FrontierScheduler(BaseScheduler):
 
     def close(self, reason: str) -> Deferred[None]:
         """Say what is left to say, give back what was not used, and let go. Takes a few seconds at most."""
-        return deferred_from_coro(self._close())
+        return deferred_from_coro(self._leave())
 
     def enqueue_request(self, request: Request) -> bool:
-        """Put a request in the outbox. False when it cannot be written down; duplicates are found by the
-        frontier.
+        """Put a request in the outbox. False when it cannot be written down, or others have ended the crawl;
+        duplicates are found by the frontier.
         """
+        if self._ended_elsewhere:
+            return False
         try:
             entry = self._entry(request)
         except CodecError as error:
@@ -170,6 +174,8 @@ class FrontierScheduler(BaseScheduler):
                 logger.error("Buried a request that cannot be read back: %s", error)
                 self._outbox.burials.append(Burial(held, f"unreadable: {error}"))
                 continue
+            if not self._tasks:
+                self._news.set()  # from now on there is something to watch
             self._tasks[request] = _Task(lease, held)
             self._stats.inc_value("frontier/dequeued")
             return request
@@ -186,7 +192,7 @@ class FrontierScheduler(BaseScheduler):
         """True when the frontier was empty for all workers, for as long as `SCHEDULER_IDLE_BEFORE_CLOSE` says,
         and nothing has been said since.
         """
-        return (
+        return self._ended_elsewhere or (
             self._idle_since is not None
             and time.monotonic() >= self._idle_since + self._idle_before_close
             and not (self._has_leases or self._unanswered or _has_news(self._outbox))
@@ -255,6 +261,23 @@ class FrontierScheduler(BaseScheduler):
         connect(self._on_spider_error, signals.spider_error)
         connect(self._on_item_error, signals.item_error)
         self._exchanging = asyncio.create_task(self._exchange_for_ever())
+        from twisted.internet import reactor  # not before Scrapy has installed it
+
+        cast("Any", reactor).addSystemEventTrigger("before", "shutdown", self._leave_at_once)
+
+    def _leave_at_once(self) -> Deferred[None]:
+        """Scrapy is forced to end (a second signal): give back what is in hand too, and let nothing hold this up."""
+        if self._leaving is None:
+            in_hand = (*self._tasks.values(), *self._finished)
+            self._outbox.returns.extend(task.held for task in in_hand)
+            self._tasks.clear()
+            self._finished.clear()
+        return deferred_from_coro(self._leave())
+
+    def _leave(self) -> asyncio.Task[None]:
+        if self._leaving is None:
+            self._leaving = asyncio.create_task(self._close())
+        return self._leaving
 
     async def _close(self) -> None:
         self._closing = True
@@ -397,15 +420,16 @@ class FrontierScheduler(BaseScheduler):
 
     async def _has_ended_elsewhere(self) -> bool:
         """True when the crawl is gone because another worker has closed its books; then the engine may go
-        idle.
+        idle, and what this worker still has in hand, having slept through the end, counts no more.
         """
         try:
             ended = await self.frontier.verdict() is not None
         except FrontierError:
             return False
         if ended:
-            self._unanswered, self._outbox, self._unfinished = None, Outbox(), 0
-            self._idle_since = time.monotonic() - self._idle_before_close
+            self._ended_elsewhere = True
+            self._unanswered, self._outbox = None, Outbox()
+            self._buffer.clear()
             self._wake_engine()
         return ended
 

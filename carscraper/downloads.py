@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ipaddress
 import socket
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, NoReturn, cast
 from urllib.parse import urlsplit
 
 from aiohttp import TCPConnector
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+_PATIENCE = 3
+"""Seconds that a request on the wire may still take when the crawl is being stopped."""
 _CARRIES_IPV4 = tuple(ipaddress.ip_network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"))
 """IPv6 addresses behind which a translator or tunnel reaches an IPv4 address, of any kind (NAT64, 6to4)."""
 
@@ -84,7 +87,7 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
 
     When the API's host is a public name, it is refused any address that is not public: whoever controls the
     name server must not lead this crawl to the machine that it runs on, or the network around it. Nothing is
-    sent any more once the crawl is being stopped.
+    sent any more once the crawl is being stopped, and what is on the wire then has a few seconds left.
     """
 
     experimental: ClassVar[bool] = False  # its warning is for those who have not tested it
@@ -99,8 +102,20 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
     async def download_request(self, request: Request) -> Response:
         """Ask. Raises `RequestFailed` when the crawl is being stopped, and what Scrapy's handler raises."""
         if is_stopping(self.crawler):
-            scheduler = frontier_scheduler(self.crawler)
-            if scheduler and scheduler.attempt(request) is not None:
-                scheduler.give_back(request)
-            raise RequestFailed("the crawl is being stopped")
-        return await super().download_request(request)
+            self._give_back(request)
+        download = asyncio.create_task(super().download_request(request))
+        looks = _PATIENCE
+        try:
+            while not (await asyncio.wait((download,), timeout=1.0))[0]:
+                looks -= is_stopping(self.crawler)
+                if not looks:
+                    self._give_back(request)
+            return download.result()
+        finally:
+            download.cancel()
+
+    def _give_back(self, request: Request) -> NoReturn:
+        scheduler = frontier_scheduler(self.crawler)
+        if scheduler and scheduler.attempt(request) is not None:
+            scheduler.give_back(request)
+        raise RequestFailed("the crawl is being stopped")

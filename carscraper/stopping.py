@@ -1,4 +1,4 @@
-"""A crawl that stops itself, with a reason of its own: nothing more is asked of the site from then on."""
+"""A crawl that stops before its end: nothing more is asked of the site from then on."""
 
 from __future__ import annotations
 
@@ -28,5 +28,6 @@ def stop_crawl(crawler: Crawler, reason: str, why: str) -> None:
 
 
 def is_stopping(crawler: Crawler) -> bool:
-    """True once `stop_crawl` was called."""
-    return crawler in _stopping
+    """True once `stop_crawl` was called, or a signal or Scrapy itself has asked the spider to close."""
+    slot = getattr(crawler.engine, "_slot", None)
+    return crawler in _stopping or (slot is not None and slot.closing is not None)

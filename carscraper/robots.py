@@ -12,9 +12,9 @@ from urllib.parse import urljoin
 from scrapy import Request
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware as ScrapyRobotsTxtMiddleware
 from scrapy.http.request import NO_CALLBACK
-from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler
 
+from carscraper.api.endpoints import api_origin
 from carscraper.config import Config
 from carscraper.exceptions import CarscraperError
 from carscraper.retry.backoff import backoff
@@ -52,28 +52,33 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         self._times = crawler.settings.getint("RETRY_TIMES")
         self._failures = 0
         self._not_before = 0.0
-        self._known: dict[str, RobotParser | None] = {}
+        self._url = f"{api_origin(self._config.api_url)}/robots.txt"
+        self._known = False
+        self._parser: RobotParser | None = None
         self._asking = asyncio.Lock()
 
     async def process_request(self, request: Request, spider: Any = None) -> None:
-        """Let the request pass, or raise `IgnoreRequest`: forbidden, or put off."""
+        """Let the request pass, or raise `IgnoreRequest`: forbidden, or put off.
+
+        There is one robots.txt, since the allow-list lets nothing pass that goes anywhere but to the API.
+        """
         if request.meta.get("dont_obey_robotstxt"):
             return
-        netloc = urlparse_cached(request).netloc
-        if netloc not in self._known:
+        if not self._known:
             async with self._asking:
-                if netloc not in self._known:
-                    await self._ask(request, netloc)
-        self.process_request_2(self._known[netloc], request)
+                if not self._known:
+                    await self._ask(request)
+        self.process_request_2(self._parser, request)
 
-    async def _ask(self, request: Request, netloc: str) -> None:
+    async def _ask(self, request: Request) -> None:
         """Learn what the site allows. Raises `RequestFailed` when it cannot be learned, or not yet."""
         if not is_stopping(self.crawler) and time.monotonic() >= self._not_before:
             try:
-                self._known[netloc] = await self._fetch(urljoin(request.url, "/robots.txt"))
+                self._parser = await self._fetch(self._url)
             except Exception as error:  # noqa: BLE001  whatever keeps it from being had is logged, and means wait
                 self._note_failure(request, f"{type(error).__name__}: {error}")
             else:
+                self._known = True
                 return
         scheduler = frontier_scheduler(self.crawler)
         if scheduler and scheduler.attempt(request) is not None:

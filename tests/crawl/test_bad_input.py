@@ -56,7 +56,8 @@ def test_an_api_that_nobody_serves_ends_with_the_reason(start: Start, free_port:
     run = start(api_url=f"http://127.0.0.1:{free_port}/fw/public", settings={"RETRY_TIMES": 0})
     assert run.wait(SECONDS) == 1, run.log
     assert "why: no listing page was read" in run.log
-    assert f"given up: http://127.0.0.1:{free_port}/fw/public/v3/vehicle" in run.log
+    assert "Stopping the crawl (robots_unavailable)" in run.log
+    assert f"Cannot connect to host 127.0.0.1:{free_port}" in run.log
 
 
 def test_a_spider_that_does_not_exist_is_refused_by_name(start: Start) -> None:

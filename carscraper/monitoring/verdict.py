@@ -5,12 +5,14 @@ twice; one removed pulls them up, so that one may slip past between two pages. T
 slipped past:
 
 - a *still* sweep: every page named the same total, and the pages held that many different listings;
-- a *settled* sweep, after the first: all that it found new stands on top, before the first listing known from
-  an earlier sweep. Newest come first, so those were added meanwhile, while a listing that had slipped past
-  turns up further down.
+- *overlapping* pages, of any sweeps, from the top to the end. Newest come first and keep their order, so a
+  page holds all that there was between its first row and its last; when each page shares a row with the next
+  one, nothing that was there all the time can stand between them. Every second sweep is read in pages that
+  begin half a page later, so that its pages overlap those of the sweep before.
 
-A sweep that is neither is followed by another, up to a bound. Featured listings, which the API repeats out of
-their order, are told by standing on more than one page or row, and say nothing about the order.
+A sweep that is not still, without an overlap all the way, is followed by another, up to a bound. Featured
+listings come out of their order; how many rows of a page are featured follows from its length, and an overlap
+counts only when it has more rows than that.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ def needs_another_sweep(reading: Reading, max_sweeps: int) -> bool:
         0 < reading.sweeps < max_sweeps
         and _covers_all(last)
         and not _is_still(last)
-        and not _is_settled(reading, reading.sweeps)
+        and not _overlaps_to_the_end(reading.pages)
     )
 
 
@@ -123,7 +125,7 @@ def reach_verdict(
             reasons.append("not every listing page could be read")
         elif len(kept) + len(aside) < expected:
             reasons.append(f"{expected - len(kept) - len(aside)} listings of the API's total never turned up")
-        elif not _is_still(last) and not _is_settled(reading, reading.sweeps):
+        elif not _is_still(last) and not _overlaps_to_the_end(reading.pages):
             reasons.append(f"the catalogue moved too much in {reading.sweeps} sweeps to be sure")
     return Verdict(
         complete=not reasons,
@@ -160,19 +162,31 @@ def _is_still(pages: Sequence[PageRead]) -> bool:
     return {page.total for page in pages} == {len(different) + sum(page.unnamed for page in pages)}
 
 
-def _is_settled(reading: Reading, sweep: int) -> bool:
-    """True when all that the sweep found new stands on top."""
-    if sweep < 2:
-        return False
-    known = {listing for page in reading.pages if page.sweep < sweep for listing in page.ids}
-    rows = [listing for page in reading.sweep(sweep) for listing in page.ids]
-    times = Counter(rows)
-    below_a_known_one = False
-    for listing in rows:
-        if times[listing] > 1:
-            continue
-        if listing in known:
-            below_a_known_one = True
-        elif below_a_known_one:
-            return False
-    return True
+def _overlaps_to_the_end(pages: Sequence[PageRead]) -> bool:
+    """True when overlapping pages lead from one that begins at the top to one that reaches the end.
+
+    Pages of sweep 0 are no part of the walk; they belong to whatever search somebody else asked for.
+    """
+    pages = [page for page in pages if page.sweep and page.ids]
+    holders: dict[str, list[int]] = {}
+    for number, page in enumerate(pages):
+        for listing in set(page.ids):
+            holders.setdefault(listing, []).append(number)
+    reached = {number for number, page in enumerate(pages) if page.offset == 0}
+    waiting = list(reached)
+    while waiting:
+        number = waiting.pop()
+        page = pages[number]
+        if page.offset + page.limit >= page.total:
+            return True
+        shared = Counter(other for listing in set(page.ids) for other in holders[listing])
+        for other, rows in shared.items():
+            if other not in reached and rows > _featured(page) + _featured(pages[other]):
+                reached.add(other)
+                waiting.append(other)
+    return False
+
+
+def _featured(page: PageRead) -> int:
+    """How many rows of a page are out of their order: those above the number that its place has room for."""
+    return max(0, len(page.ids) + page.unnamed - min(page.limit, page.total - page.offset))

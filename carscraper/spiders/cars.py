@@ -184,8 +184,9 @@ class CarsSpider(Spider):
         if end is None:
             total = min(page.meta.total, self.limit or page.meta.total)
             self.crawler.stats.set_value("catalogue/total", total)
-            end = -(-total // step) * step
-            following = list(range(step, end, step))
+            # Every second sweep is half a page off, so that its pages overlap those of the one before.
+            following = list(range(step if sweep % 2 else (step + 1) // 2, total, step))
+            end = following[-1] + step if following else step
         else:
             following = []
         beyond = offset + step

@@ -1,6 +1,8 @@
 """`make bench`: one catalogue, crawled by us, by stock Scrapy, and by a bare asyncio client as the limit.
 
-All three read it from the same static copy on loopback, 32 requests at once, without delays. What each took
+All read it from the same static copy on loopback, 32 requests at once, without delays. With `--only
+scheduler,ours,jobdir,redis` the contestants are this crawl on Scrapy's own in-memory scheduler, on the frontier in
+memory, in a file, and on a Redis with an append-only file. What each took
 is measured from outside, and its records are counted in the file that it left. The exit status is 1 when
 one of them did not end well or did not keep every listing exactly once.
 """
@@ -13,13 +15,24 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 
-from benchmarks.contestants import ROOT, Result, clean_environment, command, measure
+from redis import Redis
 
-NAMES = {"ours": "this crawl", "stock": "stock Scrapy", "bare": "bare asyncio client"}
+from benchmarks.contestants import ROOT, Result, clean_environment, command, measure
+from tests.redis_server import RedisServer
+
+NAMES = {
+    "ours": "this crawl",
+    "stock": "stock Scrapy",
+    "bare": "bare asyncio client",
+    "scheduler": "… Scrapy's scheduler",
+    "jobdir": "… with JOBDIR",
+    "redis": "… on a local Redis",
+}
+RACE = "ours,stock,bare"
 TOP = 40
 
 
@@ -52,7 +65,7 @@ def table(results: Sequence[Result]) -> str:
         for run in results
     ]
     names = list(dict.fromkeys(run.name for run in results))
-    for other in ("bare", "stock"):
+    for other in ("bare", "stock", "scheduler"):
         for name in names:
             if other in names and name != other:
                 wall, cpu, peak = (
@@ -87,12 +100,18 @@ def profile(url: str, page_size: int) -> int:
 def run_all(names: Sequence[str], listings: int, page_size: int, runs: int) -> list[Result]:
     """Each contestant `runs` times, in turns; the log of a run that did not end well goes to stderr."""
     results = []
-    with static_copy(listings, page_size) as url:
+    with static_copy(listings, page_size) as url, ExitStack() as stack:
+        redis_url = ""
+        if "redis" in names:
+            server = stack.enter_context(RedisServer(appendonly=True))
+            redis_url = server.url
         for name in list(names) * runs:
             with tempfile.TemporaryDirectory() as directory:
                 output, log = Path(directory) / "output", Path(directory) / "log"
                 output.mkdir()
-                result = measure(name, url, page_size, output, log)
+                if redis_url:
+                    Redis.from_url(redis_url).flushall()
+                result = measure(name, url, page_size, output, log, redis_url)
                 if not result.complete(listings):
                     print(log.read_text(errors="replace")[-4_000:], file=sys.stderr)
             results.append(result)
@@ -104,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench", description=__doc__)
     parser.add_argument("--listings", type=int, default=71_290)
     parser.add_argument("--page-size", type=int, default=100)
-    parser.add_argument("--only", default=",".join(NAMES), help="of ours,stock,bare; default: all")
+    parser.add_argument("--only", default=RACE, help=f"of {','.join(NAMES)}; default: {RACE}")
     parser.add_argument("--runs", type=int, default=1, help="how often each; ratios are of medians")
     parser.add_argument(
         "--profile", action="store_true", help="instead: run ours under cProfile, print the top 40"

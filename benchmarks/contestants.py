@@ -17,6 +17,8 @@ from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parent.parent
 AT_ONCE = 32
+SCHEDULERS = ("ours", "scheduler", "jobdir", "redis")
+"""This crawl, as it comes and with other queues: Scrapy's own in memory, a file, a Redis."""
 _OURS = ("CARS_", "SCRAPY", "REDIS_URL", "MONGO_URI", "POSTGRES_DSN", "JOBDIR", "LOG_LEVEL")
 _PIECE = 1 << 20
 _BETWEEN = re.compile(r"[\s,]*")
@@ -52,7 +54,7 @@ class Result:
         return (self.status, self.rows, self.ids) == (0, listings, listings)
 
 
-def command(name: str, url: str, page_size: int, output: Path) -> list[str]:
+def command(name: str, url: str, page_size: int, output: Path, redis_url: str = "") -> list[str]:
     """The command line of contestant `name`, which leaves its records in `output`/cars.json."""
     python = sys.executable
     if name == "bare":
@@ -70,11 +72,25 @@ def command(name: str, url: str, page_size: int, output: Path) -> list[str]:
         "CARS_API_URL": url,
         "CARS_OUTPUT_DIR": output,
     }
+    if name == "scheduler":
+        settings["SCHEDULER"] = "scrapy.core.scheduler.Scheduler"
+    elif name == "jobdir":
+        settings["JOBDIR"] = output / "job"
+    elif name == "redis":
+        settings["REDIS_URL"] = redis_url
     pairs = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
     return [python, "-m", "scrapy", "crawl", "cars", *pairs]
 
 
-def measure(name: str, url: str, page_size: int, output: Path, log: Path, timeout_s: float = 3_600) -> Result:
+def measure(
+    name: str,
+    url: str,
+    page_size: int,
+    output: Path,
+    log: Path,
+    redis_url: str = "",
+    timeout_s: float = 3_600,
+) -> Result:
     """Run contestant `name` against the static copy at `url`; its log goes to `log`.
 
     The process is waited for with wait4, so CPU and memory are its own. This process must stay small: Linux
@@ -83,11 +99,11 @@ def measure(name: str, url: str, page_size: int, output: Path, log: Path, timeou
     """
     _control(url, "reset")
     # Stock Scrapy must not find this project, ours must.
-    directory = ROOT if name == "ours" else output
+    directory = ROOT if name in SCHEDULERS else output
     with log.open("wb") as lines:
         started = time.monotonic()
         process = subprocess.Popen(
-            command(name, url, page_size, output),
+            command(name, url, page_size, output, redis_url),
             cwd=directory,
             env=clean_environment(),
             stdout=lines,

@@ -14,7 +14,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 
 from carscraper.config import Config
-from carscraper.retry.middleware import RequestFailed, frontier_scheduler
+from carscraper.retry.middleware import RequestFailed
+from carscraper.scheduler import frontier_scheduler
 from carscraper.stopping import is_stopping
 
 if TYPE_CHECKING:

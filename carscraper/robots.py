@@ -18,7 +18,8 @@ from carscraper.api.endpoints import api_origin
 from carscraper.config import Config
 from carscraper.exceptions import CarscraperError
 from carscraper.retry.backoff import backoff
-from carscraper.retry.middleware import RequestFailed, frontier_scheduler
+from carscraper.retry.middleware import RequestFailed
+from carscraper.scheduler import frontier_scheduler
 from carscraper.stopping import is_stopping, stop_crawl
 
 if TYPE_CHECKING:

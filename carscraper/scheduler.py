@@ -558,6 +558,15 @@ class FrontierScheduler(BaseScheduler):
             self.bury(request, f"a pipeline failed: {type(failure.value).__name__}: {failure.value}")
 
 
+def frontier_scheduler(crawler: Crawler) -> FrontierScheduler | None:
+    """The running scheduler when it keeps leases; None under another one, such as Scrapy's own.
+
+    `isinstance` would say yes to any class with the right methods: `BaseScheduler` has a metaclass for that.
+    """
+    scheduler = crawler.engine.scheduler
+    return scheduler if FrontierScheduler in type(scheduler).__mro__ else None  # type: ignore[return-value]
+
+
 def _has_news(outbox: Outbox) -> bool:
     """True when the outbox says anything."""
     return any(getattr(outbox, name) for name in Outbox.__dataclass_fields__)

@@ -21,7 +21,7 @@ from carscraper.frontier import codec
 from carscraper.items import PageRead, SetAside
 from carscraper.monitoring.verdict import GivenUp, Reading, Verdict, needs_another_sweep, reach_verdict
 from carscraper.pipelines.json_batches import JsonBatchesPipeline
-from carscraper.scheduler import FrontierScheduler
+from carscraper.scheduler import FrontierScheduler, frontier_scheduler
 
 if TYPE_CHECKING:
     from typing import Self
@@ -79,7 +79,7 @@ class Completeness:
 
     async def _close_books(self) -> None:
         """Have the books closed, by this worker or another, or have the crawl go on."""
-        scheduler = self._scheduler()
+        scheduler = frontier_scheduler(self._crawler)
         try:
             if scheduler is None:
                 await self._close_books_alone()
@@ -139,7 +139,7 @@ class Completeness:
         status = "complete" if verdict.complete else "incomplete"
         run = self._run(verdict, f"stopped: {stopped}" if stopped else status)
         await asyncio.to_thread(self._archive.report, run)
-        scheduler = self._scheduler()
+        scheduler = frontier_scheduler(self._crawler)
         if not (verdict.given_up and scheduler and scheduler.identity.resumable):
             await asyncio.to_thread(self._archive.end)
         self._adopt(verdict)
@@ -168,7 +168,7 @@ class Completeness:
             return
         if not hasattr(self._crawler.get_item_pipeline(JsonBatchesPipeline), "archive"):
             return
-        scheduler = self._scheduler()
+        scheduler = frontier_scheduler(self._crawler)
         status = scheduler.last_status if scheduler else None
         if status and any(worker.leased for worker in status.workers):
             logger.warning("This worker has stopped; others go on with the crawl")
@@ -243,10 +243,6 @@ class Completeness:
     @property
     def _spider(self) -> CarsSpider:
         return cast("CarsSpider", self._crawler.spider)
-
-    def _scheduler(self) -> FrontierScheduler | None:
-        scheduler = self._crawler.engine.scheduler
-        return scheduler if isinstance(scheduler, FrontierScheduler) else None
 
 
 def _verdict_from(published: bytes) -> Verdict:

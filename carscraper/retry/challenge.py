@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from carscraper.retry.middleware import RequestFailed, frontier_scheduler
+from carscraper.retry.middleware import RequestFailed
+from carscraper.scheduler import frontier_scheduler
 from carscraper.stopping import stop_crawl
 
 if TYPE_CHECKING:

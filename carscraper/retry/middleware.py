@@ -15,7 +15,7 @@ from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
 from carscraper.config import Config
 from carscraper.exceptions import ApiError
 from carscraper.retry.backoff import backoff, retry_after
-from carscraper.scheduler import FrontierScheduler
+from carscraper.scheduler import FrontierScheduler, frontier_scheduler
 
 if TYPE_CHECKING:
     from typing import Self
@@ -36,12 +36,6 @@ _PROXY_REFUSES = 407
 
 class RequestFailed(IgnoreRequest):
     """Raised to end a request's way through Scrapy; what becomes of it was said to the scheduler before."""
-
-
-def frontier_scheduler(crawler: Crawler) -> FrontierScheduler | None:
-    """The running scheduler when it keeps leases; None under Scrapy's own."""
-    scheduler = crawler.engine.scheduler
-    return scheduler if isinstance(scheduler, FrontierScheduler) else None
 
 
 class RetryMiddleware(ScrapyRetryMiddleware):

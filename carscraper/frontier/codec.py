@@ -26,6 +26,8 @@ VERSION = 1
 
 TRANSIENT_META = ("download_latency",)
 """What Scrapy notes in `meta` about one download, which says nothing about the next."""
+_PROXY_META = ("proxy", "_auth_proxy", "_scheme_proxy", "_pool_proxy")
+"""What middlewares note in `meta` about a proxy that they have chosen; they choose again the next time."""
 
 _CLASSES = (Request, JsonRequest, FormRequest)
 _STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS

@@ -105,6 +105,7 @@ _RETRY = Struct(">qQQ")
 _PAUSE = Struct(">Q")
 _LENGTH_OF_PAYLOAD = Struct(">I")
 _LEASE = Struct(">qQIHI")
+_PREFIX_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +169,8 @@ class RedisFrontier:
     ) -> None:
         self.clock_offset = 0.0
         self._client = client
-        self._prefix = f"{{{prefix}}}:"
-        self._keys = [self._prefix + name for name in FIXED_KEYS]
+        self._prefix = f"{{{prefix}}}:".encode()
+        self._keys = [self._prefix + name.encode() for name in FIXED_KEYS]
         self._worker = worker
         self._lease = _microseconds(lease_seconds)
         self._max_attempts = max_attempts
@@ -231,7 +232,7 @@ class RedisFrontier:
     async def _exchange(self, script: Script, outbox: Outbox, want: int, number: int) -> Any:
         if self._crawl_id is None:
             raise FrontierLost("no crawl has been joined")
-        head = (
+        head: list[str | int | bytes] = [
             self._crawl_id,
             self._worker,
             self._nonce,
@@ -240,11 +241,11 @@ class RedisFrontier:
             self._max_attempts,
             self._offset(),
             want,
-        )
+        ]
         keys, messages = self._write_outbox(outbox)
         return await self._run(script, keys, [*head, *messages])
 
-    def _write_outbox(self, outbox: Outbox) -> tuple[list[str], list[bytes]]:
+    def _write_outbox(self, outbox: Outbox) -> tuple[list[bytes], list[bytes]]:
         """The keys and the messages of an exchange, packed as `exchange.lua` reads them."""
         keys = list(self._keys)
         positions: dict[int, int] = {}
@@ -403,7 +404,9 @@ class RedisFrontier:
         numbers = tuple(int(part) for part in version.split(".")[:2])
         return numbers, _field(policy, "maxmemory-policy"), _field(append_only, "appendonly")
 
-    async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int | bytes]) -> Any:
+    async def _run(
+        self, script: Script, keys: Sequence[bytes], arguments: Sequence[str | int | bytes]
+    ) -> Any:
         """Call a script by its hash, or by its text when the server does not have it (any more)."""
         try:
             return await self._command("EVALSHA", script.sha, len(keys), *keys, *arguments)
@@ -439,11 +442,11 @@ class RedisFrontier:
     def _offset(self) -> int:
         return _microseconds(self.clock_offset)
 
-    def _bucket(self, number: int) -> str:
-        return f"{self._prefix}seen:{number}"
+    def _bucket(self, number: int) -> bytes:
+        return b"%bseen:%d" % (self._prefix, number)
 
-    def _verdict_key(self, crawl_id: str) -> str:
-        return f"{self._prefix}verdict:{crawl_id}"
+    def _verdict_key(self, crawl_id: str) -> bytes:
+        return b"%bverdict:%b" % (self._prefix, crawl_id.encode())
 
     def _place(self) -> str:
         """The server's address, without user and password."""
@@ -502,11 +505,12 @@ def _read_leases(packed: bytes) -> list[Lease]:
     leases = []
     position = 0
     while position < len(packed):
-        key, token, attempt, slot_length, payload_length = _LEASE.unpack_from(packed, position)
+        key, token, attempt, slot_length, record_length = _LEASE.unpack_from(packed, position)
         slot = position + _LEASE.size
-        payload = slot + slot_length
-        position = payload + payload_length
-        leases.append(Lease(key, token, attempt, packed[slot:payload].decode(), packed[payload:position]))
+        record = slot + slot_length
+        position = record + record_length
+        payload = packed[record + _PREFIX_LENGTH : position]
+        leases.append(Lease(key, token, attempt, packed[slot:record].decode(), payload))
     return leases
 
 

@@ -153,8 +153,7 @@ async def test_a_finished_crawl_leaves_nothing_but_what_it_has_seen(on_redis: Re
         outbox = Outbox(acks=held(*inbox.leases))
     with on_redis.server.client() as client:
         lengths = {
-            name: client.zcard(f"{{test}}:{name}")
-            for name in ("ready", "delayed", "deadlines", "turns", "held", "deaths")
+            name: client.zcard(f"{{test}}:{name}") for name in ("ready", "delayed", "turns", "held", "deaths")
         }
         lengths |= {
             name: client.hlen(f"{{test}}:{name}")
@@ -478,7 +477,7 @@ async def test_a_read_only_replica_is_unavailable(on_redis: RedisBackend) -> Non
 
 async def test_wrong_arguments_are_refused_before_anything_is_changed(on_redis: RedisBackend) -> None:
     class Garbles(RedisFrontier):
-        def _write_outbox(self, outbox: Outbox) -> tuple[list[str], list[bytes]]:
+        def _write_outbox(self, outbox: Outbox) -> tuple[list[bytes], list[bytes]]:
             keys, messages = super()._write_outbox(outbox)
             return keys, [*messages[:2], messages[2][:-1], *messages[3:]]
 

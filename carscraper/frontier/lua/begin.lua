@@ -38,7 +38,7 @@ end
 
 local busy = {}
 for _, lease in ipairs(redis.call('HVALS', LEASES)) do
-    local _, _, _, _, worker = unpack_lease(lease)
+    local _, _, _, _, _, worker = unpack_lease(lease)
     busy[worker] = true
 end
 local seen = redis.call('HGETALL', WORKERS)

@@ -21,7 +21,7 @@
 -- Returns {unfinished elements,
 --          microseconds until the next delay or pause ends that holds something back (-1: none does),
 --          leases: a string of key (8 bytes), token (8), attempt (4), length of the slot's name (2), length of the
---              payload (4), name, payload; and so on,
+--              record (4), name, record (16 bytes that are of no use to the caller, and the payload); and so on,
 --          refused entries: a string of keys,
 --          stale messages: a string of keys and tokens (8 bytes each),
 --          retries that were buried: a string of keys}
@@ -29,7 +29,7 @@
 -- After a crash: all of it has happened, or nothing. If the reply was lost, the same number again gives the same reply,
 -- without the leases that ended meanwhile; if the worker died, its leases expire.
 
--- Most leases reclaimed, delays ended and pauses ended in one call; the rest has its turn in the next.
+-- Most delays ended and pauses ended in one call; the rest has its turn in the next.
 local SWEEP = 1000
 
 -- Arguments, all read before the first write.
@@ -41,7 +41,7 @@ for i = 4, 8 do
 end
 local exchange_number, lease_length, max_attempts = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local now, want = clock(ARGV[7]), tonumber(ARGV[8])
-local deadline = decimal(now + lease_length)
+local deadline = now + lease_length
 
 -- Numbers are unsigned and big-endian; a text has its length (1, 2 or 4 bytes) in front. Times are microseconds.
 local FORMATS = {
@@ -98,10 +98,11 @@ local function slot_name(slot)
     return redis.call('HGET', NAMES, 'slot#' .. slot)
 end
 
--- Returns key and token, packed.
+-- Put a lease into the answer, and return its key and token, packed. The record goes as it is: Lua interns every string
+-- that it makes, and payloads are long and much alike.
 local function give(key, token, attempt, name, record)
-    local head = key .. struct.pack('>I8I4I2I4', token, attempt, #name, #record - PREFIX)
-    leases[#leases + 1] = head .. name .. string.sub(record, PREFIX + 1)
+    local head = key .. struct.pack('>I8I4I2I4', token, attempt, #name, #record)
+    leases[#leases + 1], leases[#leases + 2], leases[#leases + 3] = head, name, record
     return string.sub(head, 1, 16)
 end
 
@@ -118,7 +119,7 @@ if last then
             local key, token = struct.unpack('>c8I8', last.given, i)
             local lease = redis.call('HGET', LEASES, key)
             if lease then
-                local current, attempt, _, prefix = unpack_lease(lease)
+                local current, attempt, _, _, prefix = unpack_lease(lease)
                 if current == token then
                     give(key, token, attempt, slot_name((unpack_prefix(prefix))), redis.call('HGET', ELEMENTS, key))
                 end
@@ -196,18 +197,41 @@ local function bury(key, attempts, prefix, reason)
     redis.call('ZADD', DEATHS, decimal(now), key)
 end
 
--- Expired leases.
+-- Expired leases. The leases are looked through when one of a worker's may have ended: about once in the length of a
+-- lease, since a new lease ends later than those that the worker has.
 
-for _, key in ipairs(redis.call('ZRANGEBYSCORE', DEADLINES, '-inf', decimal(now), 'LIMIT', 0, SWEEP)) do
-    local _, attempt, has_landed, prefix = unpack_lease(redis.call('HGET', LEASES, key))
+local function reclaim(key, attempt, has_landed, prefix)
     redis.call('HDEL', LEASES, key)
-    redis.call('ZREM', DEADLINES, key)
     if has_landed == 0 then leave_wire(prefix) end
     if attempt >= max_attempts then
         bury(key, attempt, prefix, 'lease expired after ' .. attempt .. ' attempts')
     else
         redis.call('HSET', ATTEMPTS, key, attempt)
         queue(key, prefix)
+    end
+end
+
+local suspects = redis.call('ZRANGEBYSCORE', DEADLINES, '-inf', decimal(now))
+if #suspects > 0 then
+    local first_end = {}
+    for _, holder in ipairs(suspects) do first_end[holder] = math.huge end
+    local all = redis.call('HGETALL', LEASES)
+    for i = 1, #all, 2 do
+        local _, attempt, has_landed, ends, prefix, holder = unpack_lease(all[i + 1])
+        if first_end[holder] then
+            if ends <= now then
+                reclaim(all[i], attempt, has_landed, prefix)
+            else
+                first_end[holder] = math.min(first_end[holder], ends)
+            end
+        end
+    end
+    for holder, ends in pairs(first_end) do
+        if ends == math.huge then
+            redis.call('ZREM', DEADLINES, holder)
+        else
+            redis.call('ZADD', DEADLINES, decimal(ends), holder)
+        end
     end
 end
 
@@ -313,12 +337,12 @@ for _, list in ipairs({landed, acks, retries, burials, returns, renewals}) do
     for i, lease in ipairs(get_in_pieces(LEASES, keys_held)) do held[keys_held[i]] = lease end
 end
 
--- Attempt, landed (0 or 1), prefix and worker of the lease that a message names; nothing if it is stale.
+-- Attempt, landed (0 or 1), deadline, prefix and worker of the lease that a message names; nothing if it is stale.
 local function find(message)
     local lease = held[message[1]]
     if lease then
-        local token, attempt, has_landed, prefix, holder = unpack_lease(lease)
-        if token == message[2] then return attempt, has_landed, prefix, holder end
+        local token, attempt, has_landed, ends, prefix, holder = unpack_lease(lease)
+        if token == message[2] then return attempt, has_landed, ends, prefix, holder end
     end
     stale = stale .. pack_held(message[1], message[2])
 end
@@ -327,7 +351,7 @@ local ended, forgotten = {}, {}
 
 -- Attempt and prefix of the lease that a message ends; nothing if it is stale.
 local function finish_lease(message)
-    local attempt, has_landed, prefix = find(message)
+    local attempt, has_landed, _, prefix = find(message)
     if not attempt then return end
     if has_landed == 0 then leave_wire(prefix) end
     held[message[1]] = nil
@@ -335,12 +359,16 @@ local function finish_lease(message)
     return attempt, prefix
 end
 
+local function rewrite(key, lease)
+    held[key] = lease
+    redis.call('HSET', LEASES, key, lease)
+end
+
 for _, message in ipairs(landed) do
-    local attempt, has_landed, prefix, holder = find(message)
+    local attempt, has_landed, ends, prefix, holder = find(message)
     if has_landed == 0 then
         leave_wire(prefix)
-        held[message[1]] = pack_lease(message[2], attempt, 1, prefix, holder)
-        redis.call('HSET', LEASES, message[1], held[message[1]])
+        rewrite(message[1], pack_lease(message[2], attempt, 1, ends, prefix, holder))
     end
 end
 
@@ -383,11 +411,13 @@ for _, message in ipairs(returns) do
 end
 
 for _, message in ipairs(renewals) do
-    if find(message) then redis.call('ZADD', DEADLINES, deadline, message[1]) end
+    local attempt, has_landed, _, prefix, holder = find(message)
+    if attempt then
+        rewrite(message[1], pack_lease(message[2], attempt, has_landed, deadline, prefix, holder))
+    end
 end
 
 call_in_pieces('HDEL', LEASES, ended, 1)
-call_in_pieces('ZREM', DEADLINES, ended, 1)
 call_in_pieces('HDEL', ELEMENTS, forgotten, 1)
 store_wire()
 
@@ -422,9 +452,9 @@ local function free_places(slot, name, share)
     return math.max(0, cap - tonumber(redis.call('HGET', WIRE, slot) or 0) - (wired[slot] or 0))
 end
 
--- Lease these members of `ready`.
+-- Lease these members of `ready`, which stand there one after the other.
 local function lease_out(slot, name, members)
-    local keys, records, deadlines = {}, {}, {}
+    local keys, records = {}, {}
     for i, member in ipairs(members) do keys[i] = string.sub(member, PREFIX + 1) end
     local elements = redis.call('HMGET', ELEMENTS, unpack(keys))
     local attempts = some_retried and redis.call('HMGET', ATTEMPTS, unpack(keys)) or {}
@@ -432,15 +462,13 @@ local function lease_out(slot, name, members)
         local prefix = string.sub(members[i], 1, PREFIX)
         local attempt = tonumber(attempts[i] or 0) + 1
         token = token + 1
-        records[2 * i - 1], records[2 * i] = key, pack_lease(token, attempt, 0, prefix, worker)
-        deadlines[2 * i - 1], deadlines[2 * i] = deadline, key
+        records[2 * i - 1], records[2 * i] = key, pack_lease(token, attempt, 0, deadline, prefix, worker)
         given[#given + 1] = give(key, token, attempt, name, elements[i])
         count_waiting(arrival_of(prefix), -1)
     end
     count_on_wire(slot, #keys)
-    redis.call('ZREM', READY, unpack(members))
+    redis.call('ZREMRANGEBYLEX', READY, '[' .. members[1], '[' .. members[#members])
     redis.call('HSET', LEASES, unpack(records))
-    redis.call('ZADD', DEADLINES, unpack(deadlines))
     if some_overdue then redis.call('SREM', OVERDUE, unpack(keys)) end
     if some_retried then redis.call('HDEL', ATTEMPTS, unpack(keys)) end
 end
@@ -476,7 +504,13 @@ end
 
 -- The books.
 
-if #given > 0 then redis.call('HSET', CRAWL, 'token', decimal(token)) end
+if #given > 0 then
+    redis.call('HSET', CRAWL, 'token', decimal(token))
+    local first_end = redis.call('ZSCORE', DEADLINES, worker)
+    if not first_end or tonumber(first_end) > deadline then
+        redis.call('ZADD', DEADLINES, decimal(deadline), worker)
+    end
+end
 if #stale > 0 then redis.call('HINCRBY', CRAWL, 'stale', #stale / 16) end
 store_tally('pushed', pushed)
 store_tally('done', done)

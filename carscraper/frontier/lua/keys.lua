@@ -11,8 +11,8 @@
 --  5 ready      zset    lexicographic: prefix and key of what is queued; the head of a slot is its first member
 --  6 delayed    zset    prefix and key of what is delayed, by the time that it waits for
 --  7 overdue    set     keys in `ready` whose time was set and has come
---  8 leases     hash    key of what is leased, to token, attempt, landed, prefix and worker
---  9 deadlines  zset    key of what is leased, by the end of its lease
+--  8 leases     hash    key of what is leased, to token, attempt, landed, deadline, prefix and worker
+--  9 deadlines  zset    workers that may hold leases, by a time before which none of these leases ends
 -- 10 wire       hash    slot to how many of its leases are on the wire: those in `leases` that have not landed
 -- 11 turns      zset    slots in the rotation, by their turn
 -- 12 held       zset    slots with something ready that are paused, by the end of the pause
@@ -61,14 +61,14 @@ local function arrival_of(prefix)
     return (struct.unpack('>I7', prefix, 8))
 end
 
-local function pack_lease(token, attempt, landed, prefix, worker)
-    return struct.pack('>I7I4B', token, attempt, landed) .. prefix .. worker
+local function pack_lease(token, attempt, landed, deadline, prefix, worker)
+    return struct.pack('>I7I4BI7', token, attempt, landed, deadline) .. prefix .. worker
 end
 
--- Returns token, attempt, landed (0 or 1), prefix, worker.
+-- Returns token, attempt, landed (0 or 1), deadline, prefix, worker.
 local function unpack_lease(lease)
-    local token, attempt, landed = struct.unpack('>I7I4B', lease)
-    return token, attempt, landed, string.sub(lease, 13, 12 + PREFIX), string.sub(lease, 13 + PREFIX)
+    local token, attempt, landed, deadline = struct.unpack('>I7I4BI7', lease)
+    return token, attempt, landed, deadline, string.sub(lease, 20, 19 + PREFIX), string.sub(lease, 20 + PREFIX)
 end
 
 local function pack_death(attempts, prefix, reason)

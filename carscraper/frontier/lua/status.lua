@@ -46,7 +46,7 @@ end
 
 local holds = {}
 for _, lease in ipairs(redis.call('HVALS', LEASES)) do
-    local _, _, _, prefix, worker = unpack_lease(lease)
+    local _, _, _, _, prefix, worker = unpack_lease(lease)
     holds[worker] = (holds[worker] or 0) + 1
     move(prefix, LEASED)
 end

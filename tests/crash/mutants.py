@@ -1,0 +1,34 @@
+"""`scrapy` with a scheduler that breaks its promise, named by `MUTANT`: to show that the crash tests can fail."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import scrapy.cmdline
+from scrapy import Request
+
+from carscraper.scheduler import FrontierScheduler, _Task
+
+
+def acknowledge_at_hand_out() -> None:
+    """As any queue does that pops: what is handed out is gone from it."""
+    hand_out = FrontierScheduler.next_request
+
+    def next_request(self: FrontierScheduler) -> Request | None:
+        request = hand_out(self)
+        if request is not None:
+            self._outbox.acks.append(self._tasks[request].held)
+        return request
+
+    FrontierScheduler.next_request = next_request  # type: ignore[method-assign]
+
+
+def acknowledge_before_durable() -> None:
+    """As soon as the callback has run, while its records wait in memory for their batch."""
+    _Task.durable = property(lambda self: True)  # type: ignore[method-assign,assignment]
+
+
+if __name__ == "__main__":
+    globals()[os.environ["MUTANT"]]()
+    sys.exit(scrapy.cmdline.execute())

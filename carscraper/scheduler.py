@@ -48,7 +48,7 @@ from carscraper.frontier.contract import (
     Status,
 )
 from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
-from carscraper.pipelines.contract import DurableStore
+from carscraper.pipelines.contract import DurableStore, durable_stores
 from carscraper.start_urls import build_start_urls, requests_from
 
 if TYPE_CHECKING:
@@ -248,6 +248,7 @@ class FrontierScheduler(BaseScheduler):
 
     async def _open(self, spider: Spider) -> None:
         self._spider = spider
+        self._stores = durable_stores(self._crawler)
         if self._crawler.settings.getbool("SCHEDULER_FLUSH_ON_START"):
             await self._forget_unless_shared("SCHEDULER_FLUSH_ON_START")
         state = await self.frontier.begin(new_crawl_id())
@@ -484,14 +485,6 @@ class FrontierScheduler(BaseScheduler):
         logger.warning("%d leases had expired; others may have taken them over", len(stale))
         gone = set(stale)
         self._buffer = deque(lease for lease in self._buffer if Held(lease.key, lease.token) not in gone)
-
-    @property
-    def _stores(self) -> list[DurableStore]:
-        return [
-            store
-            for store in self._crawler.engine.scraper.itemproc.middlewares
-            if isinstance(store, DurableStore)
-        ]
 
     @property
     def _starving(self) -> bool:

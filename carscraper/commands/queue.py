@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 from scrapy.commands import ScrapyCommand
@@ -18,6 +18,9 @@ from carscraper.config import Config
 from carscraper.exceptions import CarscraperError, ConfigurationError
 from carscraper.frontier.build import build_frontier, is_resumable
 from carscraper.frontier.contract import Counts, DeadLetter, Frontier, Status
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
 
 _ACTIONS = ("status", "dead", "retry-dead", "drop-dead", "forget")
 
@@ -55,19 +58,20 @@ class Command(ScrapyCommand):
         if self.settings is None:
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
-            if not is_resumable(self.settings):
-                raise ConfigurationError(
-                    "set REDIS_URL or JOBDIR: without, the queue lives and dies with its crawl"
-                )
-            config = Config.from_settings(self.settings)
-            frontier = build_frontier(self.settings, config, worker="scrapy-queue", spider=opts.spider)
-            self.exitcode = asyncio.run(_act(frontier, args[0], opts))
+            self.exitcode = asyncio.run(_act(_frontier(self.settings, opts.spider), args[0], opts))
         except ConfigurationError as error:
             self.exitcode = 2
             sys.stderr.write(f"error: {error}\n")
         except CarscraperError as error:
             self.exitcode = 1
             sys.stderr.write(f"error: {error}\n")
+
+
+def _frontier(settings: BaseSettings, spider: str) -> Frontier:
+    """The frontier that outlives its crawls; `ConfigurationError` when the settings name none."""
+    if not is_resumable(settings):
+        raise ConfigurationError("set REDIS_URL or JOBDIR: without, the queue lives and dies with its crawl")
+    return build_frontier(settings, Config.from_settings(settings), worker="scrapy-queue", spider=spider)
 
 
 async def _act(frontier: Frontier, action: str, opts: argparse.Namespace) -> int:

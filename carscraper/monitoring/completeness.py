@@ -20,6 +20,7 @@ from carscraper.exceptions import CodecError, FrontierError, FrontierLost
 from carscraper.frontier import codec
 from carscraper.items import PageRead, SetAside
 from carscraper.monitoring.verdict import GivenUp, Reading, Verdict, needs_another_sweep, reach_verdict
+from carscraper.pipelines.contract import durable_stores
 from carscraper.pipelines.json_batches import JsonBatchesPipeline
 from carscraper.scheduler import FrontierScheduler, frontier_scheduler
 
@@ -102,6 +103,9 @@ class Completeness:
             return False  # forgotten by the worker that has closed the books; its verdict stays a while
 
     async def _close_books_alone(self) -> None:
+        """Under a scheduler that knows of no stores: wait for what they still hold, then close the books."""
+        while not all(store.durable >= store.received for store in durable_stores(self._crawler)):
+            await asyncio.sleep(_POLL / 10)
         reading = await asyncio.to_thread(self._read_ledger)
         if not self._sweep_again(reading):
             await self._finish(reading, [], unfinished=0)

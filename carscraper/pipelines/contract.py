@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
 
 
 @runtime_checkable
@@ -17,3 +20,8 @@ class DurableStore(Protocol):
     """Number of the item that came last; 0 before the first."""
     durable: int
     """Every item up to this number will still be there after a kill; grows, never above `received`."""
+
+
+def durable_stores(crawler: Crawler) -> list[DurableStore]:
+    """The stores among the pipelines of a running crawl."""
+    return [store for store in crawler.engine.scraper.itemproc.middlewares if isinstance(store, DurableStore)]

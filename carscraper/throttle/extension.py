@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class Throttle:
     """In the place of Scrapy's AutoThrottle, with its settings.
 
-    `AUTOTHROTTLE_TARGET_CONCURRENCY` is how many requests the site shall have under way from all workers together. The delay itself
-    is kept in the frontier, which hands out the next request of a site when its time has come.
+    `AUTOTHROTTLE_TARGET_CONCURRENCY` is how many requests the site shall have under way from all workers
+    together. The delay itself is kept in the frontier, which hands out the next request of a site when its
+    time has come.
     """
 
     def __init__(self, crawler: Crawler) -> None:

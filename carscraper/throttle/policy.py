@@ -1,7 +1,8 @@
 """How fast a site is asked: the delay between two requests, as a function of how it answered the last one.
 
-Scrapy's AutoThrottle, with two differences. It is applied to the answers that all workers get, so that the target is the
-site's load and not each process's. And an answer that says "too much" slows down however fast it came.
+Scrapy's AutoThrottle, with two differences. It is applied to the answers that all workers get, so that the
+target is the site's load and not each process's. And an answer that says "too much" slows down however fast
+it came.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Policy:
     """What the delay aims at. All times in seconds."""
 
     target_concurrency: float
-    """How many requests should be under way at the site on average, of all workers (`AUTOTHROTTLE_TARGET_CONCURRENCY`)."""
+    """How many requests should be under way at the site on average, of all workers
+    (`AUTOTHROTTLE_TARGET_CONCURRENCY`).
+    """
     start_delay: float
     """The delay before anything is known (`AUTOTHROTTLE_START_DELAY`)."""
     min_delay: float
@@ -46,10 +49,10 @@ class Policy:
 def next_delay(delay: float, answers: Iterable[Answer], policy: Policy) -> float:
     """The delay after some answers, in seconds.
 
-    A site that takes `latency` seconds for an answer and shall have `target_concurrency` requests under way is asked every
-    `latency / target_concurrency` seconds. The delay moves half-way there, up at once and down by a tenth at most. A failure
-    never shortens it, since errors come faster than answers. Of several answers that say "too much", one doubles it: they were
-    under way together.
+    A site that takes `latency` seconds for an answer and shall have `target_concurrency` requests under way
+    is asked every `latency / target_concurrency` seconds. The delay moves half-way there, up at once and down
+    by a tenth at most. A failure never shortens it, since errors come faster than answers. Of several answers
+    that say "too much", one doubles it: they were under way together.
     """
     doubled = False
     for latency, status in answers:

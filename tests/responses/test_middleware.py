@@ -1,0 +1,147 @@
+"""What is stored is not asked for again, and what is under way is not asked for twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from scrapy import Request
+from scrapy.http import Response, TextResponse
+from scrapy.settings import Settings
+from scrapy.signalmanager import SignalManager
+from scrapy.statscollectors import MemoryStatsCollector
+
+from carscraper import settings as project
+from carscraper.responses.middleware import STORE_KEY, ResponseStoreMiddleware
+
+URL = "http://site/specs/a/2017"
+
+
+class Spider:
+    """Takes every body for an answer but `b"broken"`."""
+
+    name = "cars"
+
+    def is_answer(self, response: Response) -> bool:
+        return response.body != b"broken"
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Callable[[Callable[[ResponseStoreMiddleware], Awaitable[Any]]], Any]:
+    """Runs a scenario on a middleware whose store is open; returns what the scenario returns."""
+
+    def run(scenario: Callable[[ResponseStoreMiddleware], Awaitable[Any]]) -> Any:
+        async def whole() -> Any:
+            settings = Settings({"CARS_OUTPUT_DIR": str(tmp_path), "STATS_DUMP": False})
+            settings.setmodule(project, priority="default")
+            settings.set("REDIS_URL", None)
+            crawler: Any = SimpleNamespace(settings=settings, spider=Spider(), spidercls=Spider)
+            crawler.signals = SignalManager(crawler)
+            crawler.stats = MemoryStatsCollector(crawler)
+            middleware = ResponseStoreMiddleware.from_crawler(crawler)
+            await middleware.store.open()
+            try:
+                return await scenario(middleware)
+            finally:
+                await middleware.store.close()
+
+        return asyncio.run(asyncio.wait_for(whole(), 20))
+
+    return run
+
+
+def asked(key: str | None = "a/2017") -> Request:
+    return Request(URL, meta={STORE_KEY: key} if key else {}, dont_filter=True)
+
+
+def answer(body: bytes = b"{}", status: int = 200, flags: list[str] | None = None) -> Response:
+    return TextResponse(URL, status=status, body=body, flags=flags)
+
+
+def test_a_request_without_a_key_passes_by(play: Any) -> None:
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        for _ in range(2):
+            assert await middleware.process_request(asked(None)) is None
+            await middleware.process_response(asked(None), answer())
+
+    play(scenario)
+
+
+def test_what_was_answered_once_is_served_from_the_store(play: Any) -> None:
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        first = asked()
+        assert await middleware.process_request(first) is None
+        await middleware.process_response(first, answer(b'{"data": []}', 404))
+        stored = await middleware.process_request(asked())
+        assert stored is not None
+        assert (stored.status, stored.body, stored.flags) == (404, b'{"data": []}', ["stored"])
+        # Coming back out of the store, it is not kept a second time.
+        assert await middleware.process_response(asked(), stored) is stored
+
+    play(scenario)
+
+
+def test_requests_for_one_key_share_one_download(play: Any) -> None:
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        first = asked()
+        assert await middleware.process_request(first) is None
+        waiting = [asyncio.create_task(middleware.process_request(asked())) for _ in range(5)]
+        await asyncio.sleep(0.05)
+        assert not any(task.done() for task in waiting)
+        await middleware.process_response(first, answer(b"{1}"))
+        answers = await asyncio.gather(*waiting)
+        assert [shared.body for shared in answers if shared] == [b"{1}"] * 5
+
+    play(scenario)
+
+
+def test_another_key_does_not_wait(play: Any) -> None:
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        assert await middleware.process_request(asked("a/2017")) is None
+        assert await middleware.process_request(asked("a/2018")) is None
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("way", ["exception", "status 500", "broken", "partial"])
+def test_when_the_download_fails_exactly_one_of_those_that_wait_tries(play: Any, way: str) -> None:
+    async def fail(middleware: ResponseStoreMiddleware, request: Request) -> None:
+        if way == "exception":
+            middleware.process_exception(request, OSError("reset"))
+        else:
+            responses = {
+                "status 500": answer(status=500),
+                "broken": answer(b"broken"),
+                "partial": answer(flags=["partial"]),
+            }
+            await middleware.process_response(request, responses[way])
+
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        first = asked()
+        assert await middleware.process_request(first) is None
+        others = [asked() for _ in range(3)]
+        waiting = {asyncio.create_task(middleware.process_request(other)): other for other in others}
+        await asyncio.sleep(0.05)
+        await fail(middleware, first)
+        done, _ = await asyncio.wait(waiting, timeout=0.5)
+        [tries] = done
+        assert tries.result() is None
+        await middleware.process_response(waiting[tries], answer(b"{2}"))
+        rest = await asyncio.gather(*(task for task in waiting if task is not tries))
+        assert [shared.body for shared in rest if shared] == [b"{2}"] * 2
+
+    play(scenario)
+
+
+def test_failures_are_not_kept(play: Any) -> None:
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        for failed in (answer(status=500), answer(b"broken"), answer(flags=["partial"])):
+            request = asked()
+            assert await middleware.process_request(request) is None
+            await middleware.process_response(request, failed)
+
+    play(scenario)

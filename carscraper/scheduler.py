@@ -50,6 +50,7 @@ from carscraper.frontier.contract import (
 from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
 from carscraper.pipelines.contract import DurableStore, durable_stores
 from carscraper.start_urls import build_start_urls, requests_from
+from carscraper.throttle.pacing import build_pacing
 
 if TYPE_CHECKING:
     from typing import Self
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
+
+    from carscraper.throttle.policy import Answer
 
 logger = logging.getLogger(__name__)
 
@@ -120,6 +123,7 @@ class FrontierScheduler(BaseScheduler):
         self._last_renewal = time.monotonic()
         self._start_urls = build_start_urls(crawler.settings, crawler.spidercls.name)
         self._taken: list[bytes] = []
+        self._pacing = build_pacing(crawler.settings)
         self._idle_since: float | None = None
         self._idle_before_close = crawler.settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
         self._news = asyncio.Event()
@@ -189,8 +193,8 @@ class FrontierScheduler(BaseScheduler):
 
     @property
     def ended(self) -> bool:
-        """True when the frontier was empty for all workers, for as long as `SCHEDULER_IDLE_BEFORE_CLOSE` says,
-        and nothing has been said since.
+        """True when the frontier was empty for all workers, for as long as `SCHEDULER_IDLE_BEFORE_CLOSE`
+        says, and nothing has been said since.
         """
         return self._ended_elsewhere or (
             self._idle_since is not None
@@ -244,6 +248,11 @@ class FrontierScheduler(BaseScheduler):
         self._buffer = deque(lease for lease in self._buffer if lease.slot != slot)
         self._news.set()
 
+    def note_answer(self, request: Request, answer: Answer) -> None:
+        """Have the site's pace follow from this answer, for all workers, with the next exchange."""
+        if self._pacing is not None:
+            self._pacing.note(self._slot(request), answer)
+
     # Opening and closing
 
     async def _open(self, spider: Spider) -> None:
@@ -267,7 +276,9 @@ class FrontierScheduler(BaseScheduler):
         cast("Any", reactor).addSystemEventTrigger("before", "shutdown", self._leave_at_once)
 
     def _leave_at_once(self) -> Deferred[None]:
-        """Scrapy is forced to end (a second signal): give back what is in hand too, and let nothing hold this up."""
+        """Scrapy is forced to end (a second signal): give back what is in hand too, and let nothing hold this
+        up.
+        """
         if self._leaving is None:
             in_hand = (*self._tasks.values(), *self._finished)
             self._outbox.returns.extend(task.held for task in in_hand)
@@ -349,6 +360,8 @@ class FrontierScheduler(BaseScheduler):
         if outbox is None:
             self._settle()
             self._renew_in_time(self._outbox)
+            if self._pacing is not None:
+                self._outbox.paces = self._pacing.changes()
             outbox, self._outbox = self._outbox, Outbox()
             self._unanswered = outbox
         want = 0 if self._closing else max(0, self._room - len(self._buffer) - len(self._on_the_way()))
@@ -356,7 +369,6 @@ class FrontierScheduler(BaseScheduler):
         inbox = await self.frontier.exchange(outbox, want)
         self._unanswered = None
         self._stats.inc_value("frontier/exchanges")
-        await self._drop_start_urls()
         self._unfinished = inbox.unfinished
         if inbox.unfinished or self._idle_since is None:
             self._idle_since = None if inbox.unfinished else time.monotonic()
@@ -371,9 +383,12 @@ class FrontierScheduler(BaseScheduler):
             self._stats.inc_value("frontier/dead", len(inbox.buried))
         if outbox.burials:
             self._stats.inc_value("frontier/dead", len(outbox.burials))
+        if self._pacing is not None:
+            self._pacing.learned(outbox.paces, inbox.paces)
         self._buffer.extend(inbox.leases)
         if inbox.leases or self.ended:
             self._wake_engine()
+        await self._drop_start_urls()
 
     async def _wait_for_news(self) -> None:
         """Return when there is something to say or to be had, but not more often than each tick."""
@@ -506,9 +521,12 @@ class FrontierScheduler(BaseScheduler):
         else:
             identity = self._crawler.request_fingerprinter.fingerprint(request)[:8]
         callback = request.callback
+        slot = self._slot(request)
+        if self._pacing is not None:
+            self._pacing.enter(slot)
         return Entry(
             key=int.from_bytes(identity, signed=True),
-            slot=self._slot(request),
+            slot=slot,
             callback=getattr(callback, "__name__", "parse"),
             payload=codec.encode(request, self._spider),
             priority=request.priority,

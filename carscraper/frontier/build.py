@@ -28,7 +28,9 @@ def is_resumable(settings: BaseSettings) -> bool:
 
 
 def make_jobdir(settings: BaseSettings) -> Path | None:
-    """The directory that `JOBDIR` names, made when missing; None when it is not set. Raises `ConfigurationError`."""
+    """The directory that `JOBDIR` names, made when missing; None when it is not set. Raises
+    `ConfigurationError`.
+    """
     if not settings.get("JOBDIR"):
         return None
     jobdir = Path(settings["JOBDIR"]).absolute()
@@ -45,11 +47,10 @@ def build_frontier(settings: BaseSettings, config: Config, worker: str, *, spide
     On Redis, keys start with `SCHEDULER_QUEUE_KEY` (with `%(spider)s` filled in), by default with the
     spider's name. Raises `ConfigurationError` when a setting is refused.
     """
-    cap = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+    usual = SlotLimit(settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"), settings.getfloat("DOWNLOAD_DELAY"))
     limits = {
-        slot: SlotLimit(cap=int(own["concurrency"]))
+        slot: SlotLimit(int(own.get("concurrency", usual.cap)), float(own.get("delay", usual.interval)))
         for slot, own in settings.getdict("DOWNLOAD_SLOTS").items()
-        if "concurrency" in own
     }
     client = redis_client(settings)
     if client is not None:
@@ -60,7 +61,7 @@ def build_frontier(settings: BaseSettings, config: Config, worker: str, *, spide
             lease_seconds=config.lease_seconds,
             max_attempts=config.max_attempts,
             limits=limits,
-            default_limit=SlotLimit(cap),
+            default_limit=usual,
         )
     jobdir = make_jobdir(settings)
     return SqliteFrontier(
@@ -69,5 +70,5 @@ def build_frontier(settings: BaseSettings, config: Config, worker: str, *, spide
         lease_seconds=config.lease_seconds,
         max_attempts=config.max_attempts,
         limits=limits,
-        default_limit=SlotLimit(cap),
+        default_limit=usual,
     )

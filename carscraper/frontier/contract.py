@@ -100,12 +100,33 @@ class SlotLimit:
 
     cap: int
     """Leases of the slot that may be on the wire at once; 0 means no limit."""
+    interval: float = 0.0
+    """Seconds between two hand-outs of the slot, at least; the slot's `Pace` may make it longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The interval between hand-outs that all workers together have learned for a slot."""
+
+    version: int
+    """Counts the changes; 0 when nothing has been learned yet."""
+    interval: float
+    """Seconds. The longer of this and `SlotLimit.interval` holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaceChange:
+    """What a worker has learned: takes the place of the pace of that version, and is ignored when another
+    came first.
+    """
+
+    version: int
+    interval: float
 
 
 @dataclass(slots=True)
 class Outbox:
-    """All that a worker has to say in one exchange. Applied as one transaction, in the order of the fields.
-    """
+    """All that a worker has to say in one exchange. Applied as one transaction, in the order of the fields."""
 
     entries: list[Entry] = field(default_factory=list)
     landed: list[Held] = field(default_factory=list)
@@ -119,6 +140,8 @@ class Outbox:
     """Leases to hold for another full lease time."""
     pauses: dict[str, float] = field(default_factory=dict)
     """Slot to seconds from now during which nothing of it is handed out; a longer pause already set stays."""
+    paces: dict[str, PaceChange] = field(default_factory=dict)
+    """Slot to the interval that its latest answers call for."""
 
 
 @dataclass(frozen=True, slots=True)

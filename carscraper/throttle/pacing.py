@@ -1,0 +1,80 @@
+"""What this worker has heard from the sites since it last told the frontier, and the changes of pace that
+follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from carscraper.frontier.contract import Pace, PaceChange
+from carscraper.throttle.policy import Answer, Policy, next_delay
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+
+class Pacing:
+    """Turns answers into `PaceChange`s, and keeps answers until the frontier has taken the change that they
+    led to.
+
+    Several workers learn at once. A change is based on the pace that its worker knew; when another's came
+    first, the frontier answers with that, and the same answers are applied to it.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._known: dict[str, Pace] = {}
+        self._answers: dict[str, list[Answer]] = {}
+        self._told: dict[str, int] = {}
+
+    def note(self, slot: str, answer: Answer) -> None:
+        """Take in an answer of the slot's site."""
+        self._answers.setdefault(slot, []).append(answer)
+
+    def enter(self, slot: str) -> None:
+        """Begin with the start delay at a site that this worker has not asked yet; others may know better."""
+        if slot not in self._known:
+            self._answers.setdefault(slot, [])
+
+    def changes(self) -> dict[str, PaceChange]:
+        """What to say in the next exchange; empty when nothing was heard."""
+        changes = {}
+        for slot, answers in self._answers.items():
+            known = self._known.get(slot, Pace(0, self._policy.start_delay))
+            interval = next_delay(known.interval, answers, self._policy)
+            if known.version == 0 or answers:
+                changes[slot] = PaceChange(known.version, interval)
+                self._told[slot] = len(answers)
+        return changes
+
+    def learned(self, said: Mapping[str, PaceChange], paces: Mapping[str, Pace]) -> None:
+        """Take in the frontier's word on what was `said`: drop the answers that are part of the pace by now."""
+        for slot, pace in paces.items():
+            change = said[slot]
+            if pace.version == change.version + 1 and pace.interval == change.interval:
+                rest = self._answers.get(slot, [])[self._told.pop(slot, 0) :]
+                if rest:
+                    self._answers[slot] = rest
+                else:
+                    self._answers.pop(slot, None)
+            self._known[slot] = pace
+
+    def interval(self, slot: str) -> float | None:
+        """Seconds between two requests to the slot as last heard; None before."""
+        pace = self._known.get(slot)
+        return None if pace is None else pace.interval
+
+
+def build_pacing(settings: BaseSettings) -> Pacing | None:
+    """As the settings of Scrapy's AutoThrottle say; None when it is off."""
+    if not settings.getbool("AUTOTHROTTLE_ENABLED"):
+        return None
+    return Pacing(
+        Policy(
+            target_concurrency=settings.getfloat("AUTOTHROTTLE_TARGET_CONCURRENCY"),
+            start_delay=settings.getfloat("AUTOTHROTTLE_START_DELAY"),
+            min_delay=settings.getfloat("DOWNLOAD_DELAY"),
+            max_delay=settings.getfloat("AUTOTHROTTLE_MAX_DELAY"),
+        )
+    )

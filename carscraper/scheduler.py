@@ -128,6 +128,7 @@ class FrontierScheduler(BaseScheduler):
         self._idle_before_close = crawler.settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
         self._news = asyncio.Event()
         self._closing = False
+        self._exchanging: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._ended_elsewhere = False
         self._results_expected = False
@@ -294,6 +295,9 @@ class FrontierScheduler(BaseScheduler):
     async def _close(self) -> None:
         self._closing = True
         self._news.set()
+        if self._exchanging is None:  # refused at the start
+            await self.frontier.close()
+            return
         try:
             async with asyncio.timeout(_FAREWELL):
                 await self._exchanging

@@ -58,7 +58,8 @@ class Progress:
         )
 
     def _closed(self) -> None:
-        self._showing.cancel()
+        if hasattr(self, "_showing"):  # not when the crawl was refused at its start
+            self._showing.cancel()
         if self._bar is not None:
             self._show_bar()
         self._stack.close()

@@ -158,9 +158,11 @@ class Inbox:
     unfinished: int
     """Elements queued, delayed or leased, by anyone, after this exchange. 0: nothing is left to do."""
     next_due: float | None
-    """Seconds until something may be handed out that was held back by a time (delay or pause); None: nothing
-    is.
+    """Seconds until something may be handed out that was held back by a time (delay, pause or interval);
+    None: nothing is.
     """
+    paces: dict[str, Pace] = field(default_factory=dict)
+    """The paces, after this exchange, of the slots that the outbox named in its `paces`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ def encode(request: Request, spider: Spider) -> bytes:
         document["cookies"] = request.cookies
     if meta := {key: value for key, value in request.meta.items() if key not in TRANSIENT_META}:
         document["meta"] = meta
+    if "proxy" in request.meta or b"Proxy-Authorization" in request.headers:
+        _leave_out_proxy(document)
     if request.cb_kwargs:
         document["cb_kwargs"] = request.cb_kwargs
     if request.callback is not None:
@@ -117,6 +119,18 @@ def decode(data: bytes, spider: Spider) -> Request:
         )
     except (ValueError, TypeError, LookupError) as error:
         raise CodecError(f"no request can be made of it: {error}") from error
+
+
+def _leave_out_proxy(document: dict[str, Any]) -> None:
+    """Take off what a middleware has set for its proxy; raises `CodecError` for credentials that it has not."""
+    meta, headers = document.get("meta", {}), document.get("headers", {})
+    if "_scheme_proxy" in meta or "_pool_proxy" in meta:
+        document["meta"] = {key: value for key, value in meta.items() if key not in _PROXY_META}
+        headers.pop("Proxy-Authorization", None)
+    elif "Proxy-Authorization" in headers or "@" in str(meta.get("proxy")):
+        raise CodecError(
+            "meta.proxy: credentials are not written down; set CARS_PROXIES or http_proxy instead"
+        )
 
 
 def _dump(document: dict[str, Any]) -> bytes:

@@ -389,7 +389,7 @@ def test_sqlite_without_fencing_is_caught(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_redis_without_fencing_is_caught(redis7: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    unfenced = mutate(redis_module.EXCHANGE, "if token == message[2] then", "if token > 0 then")
+    unfenced = mutate(redis_module.EXCHANGE, "unpack_lease(lease) == message[2]", "unpack_lease(lease) > 0")
     monkeypatch.setattr(redis_module, "EXCHANGE", unfenced)
     assert_caught(lambda: RedisStore(redis7))
 

@@ -38,8 +38,7 @@ end
 
 local busy = {}
 for _, lease in ipairs(redis.call('HVALS', LEASES)) do
-    local _, _, _, _, _, worker = unpack_lease(lease)
-    busy[worker] = true
+    busy[holder_of(lease)] = true
 end
 local seen = redis.call('HGETALL', WORKERS)
 for i = 1, #seen, 2 do

@@ -73,6 +73,7 @@ if not is_joined(crawl_id) then return lost() end
 -- Answering.
 
 local leases, refused, stale, buried = {}, '', '', ''
+local HEAD = 26
 
 local function pack_held(key, token)
     return key .. struct.pack('>I8', token)
@@ -98,12 +99,12 @@ local function slot_name(slot)
     return redis.call('HGET', NAMES, 'slot#' .. slot)
 end
 
--- Put a lease into the answer, and return its key and token, packed. The record goes as it is: Lua interns every string
+-- Put a lease into the answer, and return its head: key, token, attempt, two lengths. The record goes as it is: Lua interns every string
 -- that it makes, and payloads are long and much alike.
 local function give(key, token, attempt, name, record)
     local head = key .. struct.pack('>I8I4I2I4', token, attempt, #name, #record)
     leases[#leases + 1], leases[#leases + 2], leases[#leases + 3] = head, name, record
-    return string.sub(head, 1, 16)
+    return head
 end
 
 redis.call('HSET', WORKERS, worker, decimal(now))
@@ -115,13 +116,13 @@ if last then
     end
     if last.nonce == nonce and last.number == exchange_number then
         refused, stale, buried = last.refused, last.stale, last.buried
-        for i = 1, #last.given, 16 do
+        for i = 1, #last.given, HEAD do
             local key, token = struct.unpack('>c8I8', last.given, i)
             local lease = redis.call('HGET', LEASES, key)
             if lease then
-                local current, attempt, _, _, prefix = unpack_lease(lease)
+                local current, attempt, _, _, slot = unpack_lease(lease)
                 if current == token then
-                    give(key, token, attempt, slot_name((unpack_prefix(prefix))), redis.call('HGET', ELEMENTS, key))
+                    give(key, token, attempt, slot_name(slot), redis.call('HGET', ELEMENTS, key))
                 end
             end
         end
@@ -174,22 +175,20 @@ end
 
 -- Changes of state.
 
-local function leave_wire(prefix)
-    local slot = unpack_prefix(prefix)
+local function leave_wire(slot)
     count_on_wire(slot, -1)
     rouse(slot)
 end
 
-local function queue(key, prefix)
-    local slot = unpack_prefix(prefix)
-    redis.call('ZADD', READY, 0, prefix .. key)
-    count_waiting(arrival_of(prefix), 1)
-    rouse(slot)
+local function queue(member)
+    redis.call('ZADD', READY, 0, member)
+    count_waiting(arrival_of(member), 1)
+    rouse((unpack_prefix(member)))
 end
 
-local function delay(key, prefix, due)
-    redis.call('ZADD', DELAYED, decimal(due), prefix .. key)
-    count_waiting(arrival_of(prefix), 1)
+local function delay(member, due)
+    redis.call('ZADD', DELAYED, decimal(due), member)
+    count_waiting(arrival_of(member), 1)
 end
 
 local function bury(key, attempts, prefix, reason)
@@ -200,14 +199,15 @@ end
 -- Expired leases. The leases are looked through when one of a worker's may have ended: about once in the length of a
 -- lease, since a new lease ends later than those that the worker has.
 
-local function reclaim(key, attempt, has_landed, prefix)
+local function reclaim(key, lease)
+    local _, attempt, has_landed, _, slot = unpack_lease(lease)
     redis.call('HDEL', LEASES, key)
-    if has_landed == 0 then leave_wire(prefix) end
+    if has_landed == 0 then leave_wire(slot) end
     if attempt >= max_attempts then
-        bury(key, attempt, prefix, 'lease expired after ' .. attempt .. ' attempts')
+        bury(key, attempt, prefix_of(lease), 'lease expired after ' .. attempt .. ' attempts')
     else
         redis.call('HSET', ATTEMPTS, key, attempt)
-        queue(key, prefix)
+        queue(member_of(lease))
     end
 end
 
@@ -217,10 +217,11 @@ if #suspects > 0 then
     for _, holder in ipairs(suspects) do first_end[holder] = math.huge end
     local all = redis.call('HGETALL', LEASES)
     for i = 1, #all, 2 do
-        local _, attempt, has_landed, ends, prefix, holder = unpack_lease(all[i + 1])
+        local holder = holder_of(all[i + 1])
         if first_end[holder] then
+            local _, _, _, ends = unpack_lease(all[i + 1])
             if ends <= now then
-                reclaim(all[i], attempt, has_landed, prefix)
+                reclaim(all[i], all[i + 1])
             else
                 first_end[holder] = math.min(first_end[holder], ends)
             end
@@ -272,7 +273,7 @@ local function add(key, rank, wait, slot_named, callback_named, payload)
     new_elements[#new_elements + 1], new_elements[#new_elements + 2] = key, prefix .. payload
     count(pushed, slot, callback)
     if wait > 0 then
-        delay(key, prefix, now + wait)
+        delay(prefix .. key, now + wait)
     else
         new_ready[#new_ready + 1], new_ready[#new_ready + 2] = 0, prefix .. key
         count_waiting(arrived, 1)
@@ -295,7 +296,7 @@ local function reschedule(key, record, rank, wait)
     end
     count_waiting(arrived, -1)
     rouse(slot)
-    if wait > 0 then delay(key, prefix, now + wait) else queue(key, prefix) end
+    if wait > 0 then delay(prefix .. key, now + wait) else queue(prefix .. key) end
 end
 
 local function first_fields(list)
@@ -337,45 +338,46 @@ for _, list in ipairs({landed, acks, retries, burials, returns, renewals}) do
     for i, lease in ipairs(get_in_pieces(LEASES, keys_held)) do held[keys_held[i]] = lease end
 end
 
--- Attempt, landed (0 or 1), deadline, prefix and worker of the lease that a message names; nothing if it is stale.
+-- The lease that a message names; nil if the message is stale.
 local function find(message)
     local lease = held[message[1]]
-    if lease then
-        local token, attempt, has_landed, ends, prefix, holder = unpack_lease(lease)
-        if token == message[2] then return attempt, has_landed, ends, prefix, holder end
-    end
+    if lease and unpack_lease(lease) == message[2] then return lease end
     stale = stale .. pack_held(message[1], message[2])
 end
 
 local ended, forgotten = {}, {}
 
--- Attempt and prefix of the lease that a message ends; nothing if it is stale.
+-- The lease that a message ends, then its attempt, slot and callback; nil if the message is stale.
 local function finish_lease(message)
-    local attempt, has_landed, _, prefix = find(message)
-    if not attempt then return end
-    if has_landed == 0 then leave_wire(prefix) end
-    held[message[1]] = nil
-    ended[#ended + 1] = message[1]
-    return attempt, prefix
+    local key, lease = message[1], find(message)
+    if not lease then return end
+    local _, attempt, has_landed, _, slot, _, _, callback = unpack_lease(lease)
+    if has_landed == 0 then leave_wire(slot) end
+    held[key] = nil
+    ended[#ended + 1] = key
+    return lease, attempt, slot, callback
 end
 
-local function rewrite(key, lease)
-    held[key] = lease
-    redis.call('HSET', LEASES, key, lease)
+local function rewrite(key, lease, has_landed, ends)
+    local token, attempt = unpack_lease(lease)
+    held[key] = pack_lease(token, attempt, has_landed, ends, member_of(lease), holder_of(lease))
+    redis.call('HSET', LEASES, key, held[key])
 end
 
 for _, message in ipairs(landed) do
-    local attempt, has_landed, ends, prefix, holder = find(message)
-    if has_landed == 0 then
-        leave_wire(prefix)
-        rewrite(message[1], pack_lease(message[2], attempt, 1, ends, prefix, holder))
+    local lease = find(message)
+    if lease then
+        local _, _, has_landed, ends, slot = unpack_lease(lease)
+        if has_landed == 0 then
+            leave_wire(slot)
+            rewrite(message[1], lease, 1, ends)
+        end
     end
 end
 
 for _, message in ipairs(acks) do
-    local attempt, prefix = finish_lease(message)
-    if attempt then
-        local slot, _, _, callback = unpack_prefix(prefix)
+    local lease, _, slot, callback = finish_lease(message)
+    if lease then
         forgotten[#forgotten + 1] = message[1]
         redis.call('SADD', KEYS[message[3]], message[4])
         count(done, slot, callback)
@@ -383,37 +385,38 @@ for _, message in ipairs(acks) do
 end
 
 for _, message in ipairs(retries) do
-    local attempt, prefix = finish_lease(message)
-    if attempt and attempt >= max_attempts then
-        bury(message[1], attempt, prefix, message[4])
+    local lease, attempt = finish_lease(message)
+    if lease and attempt >= max_attempts then
+        bury(message[1], attempt, prefix_of(lease), message[4])
         buried = buried .. message[1]
-    elseif attempt then
+    elseif lease then
         redis.call('HSET', ATTEMPTS, message[1], attempt)
         if message[3] > 0 then
-            delay(message[1], prefix, now + message[3])
+            delay(member_of(lease), now + message[3])
         else
-            queue(message[1], prefix)
+            queue(member_of(lease))
         end
     end
 end
 
 for _, message in ipairs(burials) do
-    local attempt, prefix = finish_lease(message)
-    if attempt then bury(message[1], attempt, prefix, message[3]) end
+    local lease, attempt = finish_lease(message)
+    if lease then bury(message[1], attempt, prefix_of(lease), message[3]) end
 end
 
 for _, message in ipairs(returns) do
-    local attempt, prefix = finish_lease(message)
-    if attempt then
+    local lease, attempt = finish_lease(message)
+    if lease then
         if attempt > 1 then redis.call('HSET', ATTEMPTS, message[1], attempt - 1) end
-        queue(message[1], prefix)
+        queue(member_of(lease))
     end
 end
 
 for _, message in ipairs(renewals) do
-    local attempt, has_landed, _, prefix, holder = find(message)
-    if attempt then
-        rewrite(message[1], pack_lease(message[2], attempt, has_landed, deadline, prefix, holder))
+    local lease = find(message)
+    if lease then
+        local _, _, has_landed = unpack_lease(lease)
+        rewrite(message[1], lease, has_landed, deadline)
     end
 end
 
@@ -459,12 +462,11 @@ local function lease_out(slot, name, members)
     local elements = redis.call('HMGET', ELEMENTS, unpack(keys))
     local attempts = some_retried and redis.call('HMGET', ATTEMPTS, unpack(keys)) or {}
     for i, key in ipairs(keys) do
-        local prefix = string.sub(members[i], 1, PREFIX)
         local attempt = tonumber(attempts[i] or 0) + 1
         token = token + 1
-        records[2 * i - 1], records[2 * i] = key, pack_lease(token, attempt, 0, deadline, prefix, worker)
+        records[2 * i - 1], records[2 * i] = key, pack_lease(token, attempt, 0, deadline, members[i], worker)
         given[#given + 1] = give(key, token, attempt, name, elements[i])
-        count_waiting(arrival_of(prefix), -1)
+        count_waiting(arrival_of(members[i]), -1)
     end
     count_on_wire(slot, #keys)
     redis.call('ZREMRANGEBYLEX', READY, '[' .. members[1], '[' .. members[#members])

@@ -11,7 +11,7 @@
 --  5 ready      zset    lexicographic: prefix and key of what is queued; the head of a slot is its first member
 --  6 delayed    zset    prefix and key of what is delayed, by the time that it waits for
 --  7 overdue    set     keys in `ready` whose time was set and has come
---  8 leases     hash    key of what is leased, to token, attempt, landed, deadline, prefix and worker
+--  8 leases     hash    key of what is leased, to token, attempt, landed, deadline, prefix, key and worker
 --  9 deadlines  zset    workers that may hold leases, by a time before which none of these leases ends
 -- 10 wire       hash    slot to how many of its leases are on the wire: those in `leases` that have not landed
 -- 11 turns      zset    slots in the rotation, by their turn
@@ -61,14 +61,26 @@ local function arrival_of(prefix)
     return (struct.unpack('>I7', prefix, 8))
 end
 
-local function pack_lease(token, attempt, landed, deadline, prefix, worker)
-    return struct.pack('>I7I4BI7', token, attempt, landed, deadline) .. prefix .. worker
+-- `member` is the prefix and the key, as they stand in `ready`.
+local function pack_lease(token, attempt, landed, deadline, member, worker)
+    return struct.pack('>I7I4BI7', token, attempt, landed, deadline) .. member .. worker
 end
 
--- Returns token, attempt, landed (0 or 1), deadline, prefix, worker.
+-- Returns token, attempt, landed (0 or 1), deadline, slot, rank, arrival, callback.
 local function unpack_lease(lease)
-    local token, attempt, landed, deadline = struct.unpack('>I7I4BI7', lease)
-    return token, attempt, landed, deadline, string.sub(lease, 20, 19 + PREFIX), string.sub(lease, 20 + PREFIX)
+    return struct.unpack('>I7I4BI7I3I4I7I2', lease)
+end
+
+local function member_of(lease)
+    return string.sub(lease, 20, 27 + PREFIX)
+end
+
+local function prefix_of(lease)
+    return string.sub(lease, 20, 19 + PREFIX)
+end
+
+local function holder_of(lease)
+    return string.sub(lease, 28 + PREFIX)
 end
 
 local function pack_death(attempts, prefix, reason)

@@ -46,9 +46,9 @@ end
 
 local holds = {}
 for _, lease in ipairs(redis.call('HVALS', LEASES)) do
-    local _, _, _, _, prefix, worker = unpack_lease(lease)
+    local worker = holder_of(lease)
     holds[worker] = (holds[worker] or 0) + 1
-    move(prefix, LEASED)
+    move(prefix_of(lease), LEASED)
 end
 for _, death in ipairs(redis.call('HVALS', DEAD)) do
     local _, prefix = unpack_death(death)

@@ -34,6 +34,7 @@ class Progress:
         self._stats = stats
         self._bar: tqdm[Any] | None = None
         self._stack = ExitStack()
+        self._showing: asyncio.Task[None] | None = None
         self._last = (time.monotonic(), 0)
 
     @classmethod
@@ -58,7 +59,7 @@ class Progress:
         )
 
     def _closed(self) -> None:
-        if hasattr(self, "_showing"):  # not when the crawl was refused at its start
+        if self._showing is not None:  # it is None when the crawl was refused at its start
             self._showing.cancel()
         if self._bar is not None:
             self._show_bar()

@@ -12,12 +12,18 @@ JOBS     ?= 2
 # Full speed, which only a site of one's own can take: no throttling, 32 requests at once.
 FULL_SPEED := -s CONCURRENT_REQUESTS=32 -s CONCURRENT_REQUESTS_PER_DOMAIN=32 -s AUTOTHROTTLE_ENABLED=False
 
+# Shell commands that install packages of Debian.
+define debian
+echo "installing $(1)"; as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); $$as_root apt-get update -qq && \
+  $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1) >/dev/null
+endef
+
 .PHONY: help
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 $(VENV)/.run: requirements.txt
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) 2>/dev/null || { $(call debian,python3-venv); $(PYTHON) -m venv --clear $(VENV); }
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
@@ -46,10 +52,7 @@ test-crash: $(VENV)/.dev servers  ## the random kills with 20 seeds instead of 3
 
 .PHONY: servers
 servers:
-	@command -v redis-server >/dev/null || { \
-	  echo "installing redis-server for the tests"; \
-	  as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$as_root apt-get update -qq && $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server; }
+	@command -v redis-server >/dev/null && command -v tinyproxy >/dev/null || { $(call debian,redis-server tinyproxy-bin); }
 
 .PHONY: check
 check: $(VENV)/.dev  ## ruff and mypy --strict

@@ -17,6 +17,7 @@ from carscraper.config import Config
 from carscraper.connection import redis_client
 from carscraper.exceptions import CarscraperError, ConfigurationError
 from carscraper.frontier.build import make_jobdir
+from carscraper.monitoring.completeness import Completeness, summary
 from carscraper.spiders.cars import CarsSpider, read_arguments
 
 logger = logging.getLogger(__name__)
@@ -65,11 +66,12 @@ class Command(ScrapyCrawl):
         if self.crawler_process.bootstrap_failed:
             self.exitcode = 1
             return
-        lines = crawler.stats.get_value("verdict/lines")
-        if lines:
-            sys.stderr.write("\n" + "\n".join(lines) + "\n")
-        if issubclass(spider, CarsSpider) and not crawler.stats.get_value("verdict/complete"):
-            self.exitcode = 1
+        ending = crawler.get_extension(Completeness)
+        if ending is not None:
+            if ending.verdict is not None:
+                sys.stderr.write("\n" + "\n".join(summary(ending.verdict)) + "\n")
+            if ending.verdict is None or not ending.verdict.complete:
+                self.exitcode = 1
 
     def _refuse(self, problem: str) -> None:
         self.exitcode = 2

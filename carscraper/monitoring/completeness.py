@@ -51,8 +51,8 @@ class Completeness:
     A crawl that is stopped before leaves `cars.json` alone when it can be resumed; one that cannot has ended,
     with what it has.
 
-    Stats: `verdict/complete` (the exit status hangs on it), `verdict/kept`, `verdict/expected`,
-    `verdict/missing`.
+    `verdict` is there once the crawl has ended; the exit status hangs on it. Stats: `verdict/complete`,
+    `verdict/kept`, `verdict/expected`, `verdict/missing`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -60,6 +60,7 @@ class Completeness:
         self._config = Config.from_settings(crawler.settings)
         self._closing_books: asyncio.Task[None] | None = None
         self._closed_books = False
+        self.verdict: Verdict | None = None
         self._started = time.time()
         crawler.signals.connect(self._on_idle, signals.spider_idle)
         crawler.signals.connect(self._on_closed, signals.spider_closed)
@@ -152,12 +153,12 @@ class Completeness:
     def _adopt(self, verdict: Verdict) -> None:
         """Make the verdict known, once, to logs and stats."""
         self._closed_books = True
+        self.verdict = verdict
         stats = self._crawler.stats
         stats.set_value("verdict/complete", verdict.complete)
         stats.set_value("verdict/kept", verdict.kept)
         stats.set_value("verdict/expected", verdict.expected)
         stats.set_value("verdict/missing", len(verdict.missing))
-        stats.set_value("verdict/lines", list(summary(verdict)))
         if verdict.complete:
             logger.info("The catalogue is complete: %d of %d listings", verdict.kept, verdict.expected)
         else:

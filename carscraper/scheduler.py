@@ -302,10 +302,10 @@ class FrontierScheduler(BaseScheduler):
             async with asyncio.timeout(_FAREWELL):
                 await self._exchanging
                 self._sweep()
-                self._outbox.returns.extend(Held(lease.key, lease.token) for lease in self._buffer)
-                self._buffer.clear()
+                self._return_buffer()
                 while self._unanswered or _has_news(self._outbox):
                     await self._exchange()
+                    self._return_buffer()  # the answer to an earlier exchange may still bring leases
                 self.last_status = await self.frontier.status()
                 self.last_dead = await self.frontier.dead_letters()
                 if not self._crawler.settings.getbool("SCHEDULER_PERSIST"):
@@ -319,6 +319,10 @@ class FrontierScheduler(BaseScheduler):
             )
             self._exchanging.cancel()
         await self.frontier.close()
+
+    def _return_buffer(self) -> None:
+        self._outbox.returns.extend(Held(lease.key, lease.token) for lease in self._buffer)
+        self._buffer.clear()
 
     async def _forget_unless_shared(self, asked_by: str) -> None:
         """Forget the crawl as a setting asks, but never while another worker is at it."""

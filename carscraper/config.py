@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,6 +38,8 @@ class Config:
     retry_base_delay: float
     retry_max_delay: float
     max_drift: float
+    proxies: tuple[str, ...] = field(repr=False)  # they may hold passwords
+    proxy_cooldown: float
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
@@ -66,6 +68,8 @@ class Config:
             retry_base_delay=seconds("CARS_RETRY_BASE_DELAY", 0.001, 3600),
             retry_max_delay=seconds("CARS_RETRY_MAX_DELAY", 0.001, 86_400),
             max_drift=_number(settings.get("CARS_MAX_DRIFT"), "CARS_MAX_DRIFT", float, 0.0, 1.0),
+            proxies=_several(settings.get("CARS_PROXIES")),
+            proxy_cooldown=seconds("CARS_PROXY_COOLDOWN", 0.1, 600),
         )
 
     def make_output_dir(self) -> None:
@@ -79,6 +83,13 @@ class Config:
             raise ConfigurationError(
                 f"CARS_OUTPUT_DIR: {self.output_dir} cannot be written: {error.strerror or error}"
             ) from error
+
+
+def _several(value: object) -> tuple[str, ...]:
+    """A list, or a string whose values are parted by commas or white space."""
+    if isinstance(value, list | tuple):
+        return tuple(str(item) for item in value)
+    return tuple(str(value or "").replace(",", " ").split())
 
 
 def _number(value: object, name: str, kind: Callable[[str], _Number], low: _Number, high: _Number) -> _Number:

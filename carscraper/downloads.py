@@ -9,9 +9,10 @@ import socket
 from typing import TYPE_CHECKING, ClassVar, NoReturn, cast
 from urllib.parse import urlsplit
 
-from aiohttp import TCPConnector
+from aiohttp import ClientHttpProxyError, ClientResponseError, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
+from scrapy.exceptions import DownloadFailedError
 
 from carscraper.config import Config
 from carscraper.retry.middleware import RequestFailed
@@ -31,6 +32,10 @@ _CARRIES_IPV4 = tuple(ipaddress.ip_network(text) for text in ("64:ff9b::/96", "6
 
 class AddressRefused(OSError):
     """Raised when a public name leads to an address of this machine or its network."""
+
+
+class TunnelRefused(DownloadFailedError):
+    """Raised when a proxy does not open a tunnel to the API."""
 
 
 def is_public_name(host: str) -> bool:
@@ -112,6 +117,13 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
                 if not looks:
                     self._give_back(request)
             return download.result()
+        except DownloadFailedError as error:
+            # aiohttp's words for these two name the proxy with its password.
+            if isinstance(error.__cause__, ClientHttpProxyError):
+                raise TunnelRefused(f"the proxy answers {error.__cause__.status}") from None
+            if isinstance(error.__cause__, ClientResponseError):
+                raise DownloadFailedError(f"not HTTP: {error.__cause__.message!r}") from None
+            raise
         finally:
             download.cancel()
 

@@ -90,14 +90,13 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         """The rules; None where there are none. Raises `RobotsUnavailable`, or what the downloader raises."""
         for _ in range(_REDIRECTS + 1):
             self._stats.inc_value("robotstxt/request_count")
-            response = await self.crawler.engine.download_async(
-                Request(
-                    url,
-                    priority=self.DOWNLOAD_PRIORITY,
-                    meta={"dont_obey_robotstxt": True, "dont_retry": True},
-                    callback=NO_CALLBACK,
-                )
+            asked = Request(
+                url,
+                priority=self.DOWNLOAD_PRIORITY,
+                meta={"dont_obey_robotstxt": True, "dont_retry": True},
+                callback=NO_CALLBACK,
             )
+            response = await self.crawler.engine.download_async(asked)
             self._stats.inc_value(f"robotstxt/response_status_count/{response.status}")
             if response.flags:
                 raise RobotsUnavailable(f"its body is {', '.join(response.flags)}")
@@ -106,6 +105,8 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
             location = response.headers.get("Location")
             if 300 <= response.status < 400 and location:
                 url = urljoin(url, location.decode("latin-1"))
+            elif response.status == 401 and asked.meta.get("proxy"):
+                raise RobotsUnavailable("status 401, which may be the proxy's")
             elif 400 <= response.status < 500 and response.status not in (407, 429):
                 return None
             else:

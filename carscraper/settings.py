@@ -64,6 +64,16 @@ CARS_MAX_DRIFT = os.environ.get("CARS_MAX_DRIFT", "0.05")
 `api_changed`. One in twenty is more than odd data explains.
 """
 
+CARS_PROXIES = os.environ.get("CARS_PROXIES", "")
+"""Forward proxies, `http://user:password@host:port`, parted by commas; empty: none, or that of `http_proxy` and
+`https_proxy`. Set it in the environment: a command line is seen by everyone on the machine.
+"""
+
+CARS_PROXY_COOLDOWN = os.environ.get("CARS_PROXY_COOLDOWN", "30")
+"""Seconds, 0.1 to 600, that a proxy rests after it failed, twice as long each time in a row: as long as one takes
+to restart.
+"""
+
 REDIS_URL = os.environ.get("REDIS_URL")
 """Set: frontier and response store are shared by all workers on this Redis."""
 
@@ -140,6 +150,8 @@ DOWNLOADER_MIDDLEWARES = {
     "carscraper.retry.middleware.RetryMiddleware": 550,
     # Before retry on the way back, which would try again.
     "carscraper.retry.challenge.ChallengeMiddleware": 560,
+    # Between the store, which hears of every failure, and retry, which must not count those of a proxy.
+    "carscraper.proxies.ProxiesMiddleware": 570,
     # On the engine's side of decompression (590): it keeps plain bodies. Before retry on the way back: it
     # keeps no failures.
     "carscraper.responses.middleware.ResponseStoreMiddleware": 585,

@@ -50,6 +50,7 @@ from carscraper.frontier.contract import (
     Key,
     Lease,
     Outbox,
+    Pace,
     SlotLimit,
     Status,
     WorkerStatus,
@@ -78,13 +79,14 @@ FIXED_KEYS = (
     "workers",
     "replies",
     "limits",
+    "paces",
 )
 """The keys that every script gets, in the order of `lua/keys.lua`."""
 
 BUCKETS = 2**16
 """Sets that the seen set is spread over."""
 OLDEST_VERSION = (7, 0)
-MOST_PRIORITY = 2**31 - 1
+LEAST_PRIORITY, MOST_PRIORITY = -(2**31), 2**31 - 1
 BATCH = 1000
 """Dead letters, or keys to remove, that one call of a script deals with: a few milliseconds for the server.
 """
@@ -103,6 +105,7 @@ _ENTRY = Struct(">qIQIB")
 _ACK = Struct(">qQIB")
 _RETRY = Struct(">qQQ")
 _PAUSE = Struct(">Q")
+_PACE = Struct(">Qd")
 _LENGTH_OF_PAYLOAD = Struct(">I")
 _LEASE = Struct(">qQIHI")
 _PREFIX_LENGTH = 16
@@ -188,10 +191,10 @@ class RedisFrontier:
         password.
         """
         await self._inspect_server()
-        caps: list[str | int] = [self._default_limit.cap]
+        limits: list[str | int] = [self._default_limit.cap, _microseconds(self._default_limit.interval)]
         for slot, limit in self._limits.items():
-            caps += [slot, limit.cap]
-        arguments = [crawl_id, self._nonce, self._worker, self._offset(), *caps]
+            limits += [slot, limit.cap, _microseconds(limit.interval)]
+        arguments = [crawl_id, self._nonce, self._worker, self._offset(), *limits]
         state, found, resumed = await self._begin(arguments)
         while state == "forgetting":
             await self._sweep(found)
@@ -220,7 +223,7 @@ class RedisFrontier:
                 raise FrontierUnavailable(f"{error}; no request was added") from error
             reply = await self._exchange(EXCHANGE_WHEN_FULL, outbox, want, number)
         self._unanswered = None
-        return _read_inbox(reply)
+        return _read_inbox(reply, outbox)
 
     def _number_of(self, outbox: Outbox) -> int:
         """The number of this exchange: that of the last one if it was not answered and had the same outbox."""
@@ -260,7 +263,8 @@ class RedisFrontier:
         entries = bytearray()
         for entry in outbox.entries:
             decimal, slot, callback = b"%d" % entry.key, entry.slot.encode(), entry.callback.encode()
-            rank, delay = MOST_PRIORITY - entry.priority, _microseconds(entry.delay)
+            rank = MOST_PRIORITY - max(LEAST_PRIORITY, min(entry.priority, MOST_PRIORITY))
+            delay = _microseconds(max(0.0, entry.delay))
             entries += _ENTRY.pack(entry.key, rank, delay, position(entry.key), len(decimal)) + decimal
             entries += (
                 _text(slot) + _text(callback) + _LENGTH_OF_PAYLOAD.pack(len(entry.payload)) + entry.payload
@@ -278,6 +282,10 @@ class RedisFrontier:
             _PAUSE.pack(_microseconds(seconds)) + _text(slot.encode())
             for slot, seconds in outbox.pauses.items()
         )
+        paces = b"".join(
+            _PACE.pack(change.version, change.interval) + _text(slot.encode())
+            for slot, change in outbox.paces.items()
+        )
         return keys, [
             bytes(entries),
             _pack_held(outbox.landed),
@@ -287,6 +295,7 @@ class RedisFrontier:
             _pack_held(outbox.returns),
             _pack_held(outbox.renewals),
             pauses,
+            paces,
         ]
 
     async def status(self) -> Status:
@@ -514,8 +523,9 @@ def _read_leases(packed: bytes) -> list[Lease]:
     return leases
 
 
-def _read_inbox(reply: Any) -> Inbox:
-    unfinished, next_due, leases, refused, stale, buried = reply
+def _read_inbox(reply: Any, outbox: Outbox) -> Inbox:
+    """The answer to that outbox."""
+    unfinished, next_due, leases, refused, stale, buried, paces = reply
     return Inbox(
         leases=_read_leases(leases),
         refused=_read_keys(refused),
@@ -523,6 +533,9 @@ def _read_inbox(reply: Any) -> Inbox:
         buried=_read_keys(buried),
         unfinished=unfinished,
         next_due=None if next_due < 0 else next_due / 1e6,
+        paces={
+            slot: Pace(*known) for slot, known in zip(outbox.paces, _PACE.iter_unpack(paces), strict=True)
+        },
     )
 
 

@@ -38,6 +38,8 @@ from carscraper.frontier.contract import (
     Inbox,
     Lease,
     Outbox,
+    Pace,
+    PaceChange,
     Retry,
     SlotLimit,
     Status,
@@ -144,8 +146,7 @@ class SqliteFrontier:
         return CrawlState(self._crawl_id, resumed=not created)
 
     async def exchange(self, outbox: Outbox, want: int) -> Inbox:
-        """One transaction; see the contract. A failed one left no trace, so a repetition is simply the first.
-        """
+        """One transaction; see the contract. A failed one left no trace, so a repetition is simply the first."""
         with self._transaction() as db:
             change = self._joined(db)
             change.reclaim(SWEEP)
@@ -159,6 +160,7 @@ class SqliteFrontier:
             change.give_back(outbox.returns)
             change.renew(outbox.renewals)
             change.pause(outbox.pauses)
+            paces = change.pace(outbox.paces)
             leases = change.hand_out(want)
             change.store()
             return Inbox(
@@ -168,6 +170,7 @@ class SqliteFrontier:
                 buried=buried,
                 unfinished=change.ledger.unfinished,
                 next_due=change.next_due(),
+                paces=paces,
             )
 
     async def status(self) -> Status:
@@ -369,8 +372,7 @@ class SqliteFrontier:
 
 
 class Change:
-    """What one transaction does to the elements, in the contract's words; `store` writes what it has counted.
-    """
+    """What one transaction does to the elements, in the contract's words; `store` writes what it has counted."""
 
     def __init__(
         self,
@@ -482,7 +484,7 @@ class Change:
                 continue
             number, _, _, attempts = lease
             if attempts >= self._max_attempts:
-                self._db.execute(EXCHANGE.bury, (self.now, retry.reason, number))
+                self._db.execute(EXCHANGE.bury, (self.now, _storable(retry.reason), number))
                 self.ledger.unfinished -= 1
                 buried.append(retry.held.key)
             elif retry.delay > 0:
@@ -494,7 +496,7 @@ class Change:
     def bury(self, held: Held, reason: str) -> None:
         """This element becomes a dead letter."""
         if (lease := self._find(held)) is not None:
-            self._db.execute(EXCHANGE.bury, (self.now, reason, lease[0]))
+            self._db.execute(EXCHANGE.bury, (self.now, _storable(reason), lease[0]))
             self.ledger.unfinished -= 1
 
     def give_back(self, returns: list[Held]) -> None:
@@ -514,9 +516,16 @@ class Change:
         set.
         """
         for name, seconds in pauses.items():
+            self._pause(self._slot(name), seconds)
+
+    def pace(self, paces: Mapping[str, PaceChange]) -> dict[str, Pace]:
+        """Take the changes that are based on the latest version; returns what holds now, for all of them."""
+        known = {}
+        for name, change in paces.items():
             slot = self._slot(name)
-            self._db.execute(EXCHANGE.pause, (self.now + seconds, slot))
-            self.roused.add(slot)
+            self._db.execute(EXCHANGE.change_pace, (change.interval, slot, change.version))
+            known[name] = Pace(*self._db.execute(EXCHANGE.pace, (slot,)).fetchone())
+        return known
 
     def hand_out(self, want: int) -> list[Lease]:
         """Up to `want` leases, in equal shares from the slots whose turn it is; a slot that was served goes
@@ -532,16 +541,19 @@ class Change:
             if not slots:
                 break
             share = missing // len(slots)
-            for slot, name in slots:
-                leases += self._serve(slot, name, share)
+            for slot, name, pace in slots:
+                limit = self._limits.get(name, self._default_limit)
+                leases += self._serve(slot, name, share, limit.cap, max(limit.interval, pace))
         return leases
 
-    def _serve(self, slot: int, name: str, share: int) -> list[Lease]:
+    def _serve(self, slot: int, name: str, share: int, cap: int, interval: float) -> list[Lease]:
         """Up to `share` leases of one slot, within its cap; the slot stays in the rotation if it may have
-        more.
+        more. One that has an interval gives one, and is paused for that long.
         """
-        room = number = self._free_places(slot, name, share)
-        leases = []
+        if interval > 0:
+            share = 1
+        room = number = self._free_places(slot, cap, share)
+        leases: list[Lease] = []
         if room > 0:
             rows = self._db.execute(EXCHANGE.ready, (slot, min(room, share))).fetchall()
             number = len(rows)
@@ -550,20 +562,26 @@ class Change:
                 self.ledger.next_token += 1
                 self._db.execute(EXCHANGE.lease, (attempts + 1, token, self._deadline, self._worker, element))
                 leases.append(Lease(key, token, attempts + 1, name, payload))
-        if number < share or number == room:
+        if leases and interval > 0:
+            self._pause(slot, interval)
+        elif number < share or number == room:
             self._db.execute(EXCHANGE.turn, (None, slot))
         else:
             self._db.execute(EXCHANGE.turn, (self.ledger.next_turn, slot))
             self.ledger.next_turn += 1
         return leases
 
-    def _free_places(self, slot: int, name: str, share: int) -> int:
+    def _free_places(self, slot: int, cap: int, share: int) -> int:
         """How many more leases of the slot may go on the wire; more than `share` when there is no limit."""
-        cap = self._limits.get(name, self._default_limit).cap
         if cap == 0:
             return share + 1
         on_wire: int = self._db.execute(EXCHANGE.on_wire, (slot,)).fetchone()[0]
         return max(0, cap - on_wire)
+
+    def _pause(self, slot: int, seconds: float) -> None:
+        """Take the slot out of the rotation for so long, or longer where a longer pause is set."""
+        self._db.execute(EXCHANGE.pause, (self.now + seconds, slot))
+        self.roused.add(slot)
 
     def next_due(self) -> float | None:
         """Seconds until the next delay or pause ends that holds something back; None when there is none."""
@@ -658,8 +676,7 @@ class Change:
 
 
 def check_header(path: Path) -> None:
-    """Read the first bytes of `path` and raise `ForeignFile` unless they are of a frontier of this version.
-    """
+    """Read the first bytes of `path` and raise `ForeignFile` unless they are of a frontier of this version."""
     with path.open("rb") as file:
         header = file.read(100)
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
@@ -698,6 +715,11 @@ def _translated(error: sqlite3.Error, path: Path | None, *, opening: bool) -> Fr
     if opening and code in damaged:
         return ForeignFile(f"{path} cannot be read as a frontier: {error}")
     return FrontierError(f"{path or 'frontier in memory'}: {error}")
+
+
+def _storable(text: str) -> str:
+    """The text without halves of surrogate pairs, which UTF-8 does not have."""
+    return text.encode(errors="replace").decode()
 
 
 def _new_id(cursor: sqlite3.Cursor) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from carscraper.frontier.contract import Counts, Entry, Held, Inbox, Lease, Outbox, Status
+from carscraper.frontier.contract import Counts, Entry, Held, Inbox, Lease, Outbox, Pace, Status
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS
 
 UNCERTAINTY = 5.0
@@ -42,6 +42,7 @@ class Model:
     now: float = 0.0
     elements: dict[int, Element] = field(default_factory=dict)
     pauses: dict[str, float] = field(default_factory=dict)
+    paces: dict[str, Pace] = field(default_factory=dict)
     last_token: int = 0
     arrivals: int = 0
     stale_messages: int = 0
@@ -80,11 +81,20 @@ class Model:
             if element := self._find(held, stale):
                 element.deadline = self.now + LEASE
         for slot, seconds in outbox.pauses.items():
-            self.pauses[slot] = max(self.pauses.get(slot, 0.0), self.now + seconds)
+            self._pause(slot, seconds)
+        for slot, change in outbox.paces.items():
+            if self.pace(slot).version == change.version:
+                self.paces[slot] = Pace(change.version + 1, change.interval)
         self.stale_messages += len(stale)
         if self.unfinished:
             self.claimer = None
         return refused, stale, buried
+
+    def pace(self, slot: str) -> Pace:
+        return self.paces.get(slot, Pace(0, 0.0))
+
+    def _pause(self, slot: str, seconds: float) -> None:
+        self.pauses[slot] = max(self.pauses.get(slot, 0.0), self.now + seconds)
 
     def reclaim(self, until: float) -> None:
         """End the leases whose deadline is not after `until`."""
@@ -137,6 +147,7 @@ class Model:
             element.attempts += 1
             element.state, element.worker, element.landed = "leased", worker, False
             element.deadline, element.not_before = self.now + LEASE, None
+            self._pause(lease.slot, self.pace(lease.slot).interval)
         if len(leases) < want:
             left = [slot for slot in self._slots() if self._ready(slot) and self._free(slot)]
             assert not left, "nothing was held back that could be handed out"

@@ -349,6 +349,17 @@ async def test_dead_letters_tell_what_happened_oldest_first(backend: Backend) ->
     assert len(await frontier.dead_letters(limit=2)) == 2
 
 
+async def test_any_text_can_be_a_reason(backend: Backend) -> None:
+    frontier = await begun(backend)
+    leases = (await frontier.exchange(entries(1, 2), 2)).leases
+    first, second = held(*leases)
+    await frontier.exchange(
+        Outbox(burials=[Burial(first, "half \ud800 a pair\x00")], retries=[Retry(second, 0, "")]), 0
+    )
+    (letter,) = await frontier.dead_letters()
+    assert letter.reason == "half ? a pair\x00"
+
+
 async def test_dead_letters_can_be_tried_again_with_attempts_back_at_zero(backend: Backend) -> None:
     frontier = await begun(backend)
     leases = (await frontier.exchange(entries(1, 2), 2)).leases

@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from carscraper.exceptions import FrontierUnavailable
 from carscraper.frontier import redis as redis_module
 from carscraper.frontier import sqlite as sqlite_module
-from carscraper.frontier.contract import Burial, Entry, Held, Inbox, Outbox, Retry, SlotLimit
+from carscraper.frontier.contract import Burial, Entry, Held, Inbox, Outbox, PaceChange, Retry, SlotLimit
 from carscraper.frontier.redis import RedisFrontier, Script
 from carscraper.frontier.sqlite import SqliteFrontier
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, plain_client
@@ -154,6 +154,12 @@ ENTRIES = st.lists(
 )
 ACTIONS = st.sampled_from(["landed", "acks", "acks", "retries", "burials", "returns", "renewals"])
 PICKS = st.lists(st.tuples(st.integers(0, 9), ACTIONS, st.sampled_from([0.0, 20.0])), max_size=5)
+PACES = st.dictionaries(
+    st.just("a"), st.tuples(st.sampled_from([0, 0, 1]), st.sampled_from([0.0, 0.0, 20.0])), max_size=1
+)
+"""Slot to how many versions the worker is behind, and the interval that it wants. One slot only: much that is
+of interest does not happen where requests are rare.
+"""
 PAUSES = st.dictionaries(st.sampled_from("abc"), st.sampled_from([10.0, 40.0]), max_size=1)
 
 
@@ -177,9 +183,17 @@ class FrontierMachine(RuleBasedStateMachine):
     def worker(self, number: int) -> str:
         return self.store.workers[number % len(self.store.workers)]
 
-    def outbox(self, entries: list[Entry], picks: list[Pick], pauses: dict[str, float]) -> Outbox:
+    def outbox(
+        self,
+        entries: list[Entry],
+        picks: list[Pick],
+        pauses: dict[str, float],
+        paces: dict[str, tuple[int, float]],
+    ) -> Outbox:
         """An outbox about some of the last ten leases, of whichever worker and stale or not."""
         outbox = Outbox(entries=entries, pauses=pauses)
+        for slot, (behind, interval) in paces.items():
+            outbox.paces[slot] = PaceChange(max(0, self.model.pace(slot).version - behind), interval)
         for index, action, delay in picks:
             if index >= len(self.leases):
                 continue
@@ -197,6 +211,7 @@ class FrontierMachine(RuleBasedStateMachine):
         entries=ENTRIES,
         picks=PICKS,
         pauses=PAUSES,
+        paces=PACES,
         want=st.integers(0, 6),
         lost=st.sampled_from([0, 0, 0, 1, 2]),
     )
@@ -206,17 +221,19 @@ class FrontierMachine(RuleBasedStateMachine):
         entries: list[Entry],
         picks: list[Pick],
         pauses: dict[str, float],
+        paces: dict[str, tuple[int, float]],
         want: int,
         lost: int,
     ) -> None:
         """A worker says something and asks for leases; the answer is lost up to twice, and it repeats itself."""
         worker = self.worker(number)
-        outbox = self.outbox(entries, picks, pauses)
+        outbox = self.outbox(entries, picks, pauses, paces)
         inbox = self.wait(self.exchange_until_answered(worker, outbox, want, lost))
         refused, stale, buried = self.model.exchange(worker, outbox)
         assert inbox.refused == refused
         assert inbox.stale == stale
         assert inbox.buried == buried
+        assert inbox.paces == {slot: self.model.pace(slot) for slot in paces}
         self.model.hand_out(worker, inbox.leases, want)
         self.model.check_inbox(inbox)
         self.leases += [Held(lease.key, lease.token) for lease in inbox.leases]
@@ -237,7 +254,7 @@ class FrontierMachine(RuleBasedStateMachine):
     ) -> None:
         """A worker is killed somewhere in an exchange: all of it has happened, or nothing."""
         worker = self.worker(number)
-        outbox = self.outbox(entries, picks, {})
+        outbox = self.outbox(entries, picks, {}, {})
         frontier = self.frontiers[worker]
         frontier.fail_at, frontier.failure = fail_at, KilledError
         with suppress(KilledError):
@@ -413,4 +430,28 @@ def test_redis_that_does_twice_what_is_said_twice_is_caught(
 def test_redis_without_caps_is_caught(redis7: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     uncapped = mutate(redis_module.EXCHANGE, "if cap == 0 then", "if cap > 0 then")
     monkeypatch.setattr(redis_module, "EXCHANGE", uncapped)
+    assert_caught(lambda: RedisStore(redis7))
+
+
+def test_sqlite_that_takes_a_pace_of_any_version_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statement = sqlite_module.EXCHANGE.change_pace
+    assert statement.count("AND pace_version = ?") == 1
+    careless = statement.replace("AND pace_version = ?", "AND ? >= 0")
+    monkeypatch.setattr(sqlite_module.EXCHANGE, "change_pace", careless)
+    assert_caught(lambda: SqliteStore(tmp_path / "frontier.sqlite"))
+
+
+def test_redis_that_takes_a_pace_of_any_version_is_caught(
+    redis7: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    careless = mutate(redis_module.EXCHANGE, "if pace_of(slot) == pace[1] then", "if pace[1] >= 0 then")
+    monkeypatch.setattr(redis_module, "EXCHANGE", careless)
+    assert_caught(lambda: RedisStore(redis7))
+
+
+def test_redis_that_heeds_no_pace_is_caught(redis7: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    hasty = mutate(redis_module.EXCHANGE, "if some_paced then", "if not some_paced then")
+    monkeypatch.setattr(redis_module, "EXCHANGE", hasty)
     assert_caught(lambda: RedisStore(redis7))

@@ -1,24 +1,27 @@
 -- Join the crawl that is there, or begin one.
 --
--- Also sets the caps, which are the same for all workers: the last to begin is right. Forgets workers that hold nothing
+-- Also sets the limits of the slots, which are the same for all workers: the last to begin is right. Forgets workers that hold nothing
 -- and were not heard of for an hour.
 --
 -- Flags: allow-oom
--- KEYS  1-20 as in keys.lua
+-- KEYS  1-21 as in keys.lua
 -- ARGV  1 id for a new crawl
 --       2 nonce of the caller: a repeated call of who began the crawl is told the same again
 --       3 worker
 --       4 offset of the clock (microseconds; tests only)
---       5 cap of the slots without one of their own (0: none)
---       6.. slot, cap, slot, cap, ...
+--       5 cap of the slots without a limit of their own (leases on the wire; 0: any number)
+--       6 their interval (microseconds between two hand-outs; 0: none)
+--       7.. slot, cap, interval, slot, cap, interval, ...
 -- Returns {"joined", crawl's id, 1 if it was there before and 0 if the caller began it}
 --         {"forgetting", crawl's id} when a crawl is being removed: the caller finishes that, and calls again
 -- After a crash: the crawl has begun, with nothing in it. The next to call joins it.
 
 local now = clock(ARGV[4])
-if not tonumber(ARGV[5]) or #ARGV % 2 == 0 then return redis.error_reply('ERR wrong arguments') end
-for i = 7, #ARGV, 2 do
-    if not tonumber(ARGV[i]) then return redis.error_reply('ERR a cap is not a number') end
+if #ARGV % 3 ~= 0 then return redis.error_reply('ERR wrong arguments') end
+for i = 5, #ARGV, 3 do
+    if not tonumber(ARGV[i]) or not tonumber(ARGV[i + 1]) then
+        return redis.error_reply('ERR a limit is not a number')
+    end
 end
 local forgetting = redis.call('HGET', CRAWL, 'forgetting')
 if forgetting then return {'forgetting', forgetting} end
@@ -31,9 +34,9 @@ end
 local resumed = redis.call('HGET', CRAWL, 'nonce') == ARGV[2] and 0 or 1
 
 redis.call('DEL', LIMITS)
-redis.call('HSET', LIMITS, '', ARGV[5])
-for i = 6, #ARGV, 2 do
-    redis.call('HSET', LIMITS, ARGV[i], ARGV[i + 1])
+redis.call('HSET', LIMITS, '', pack_limit(tonumber(ARGV[5]), tonumber(ARGV[6])))
+for i = 7, #ARGV, 3 do
+    redis.call('HSET', LIMITS, ARGV[i], pack_limit(tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])))
 end
 
 local busy = {}

@@ -4,10 +4,10 @@
 -- allow-oom it runs all the same: for exchanges that add no element, which is how a full server gets empty again.
 --
 -- The order is: end expired leases, delays and pauses; entries; landed; acks; retries; burials; returns; renewals;
--- pauses; hand out. Entries come first, so that children are in before their parent's ack; but it is all one step.
+-- pauses; paces; hand out. Entries come first, so that children are in before their parent's ack; but it is all one step.
 --
 -- Uses: rotation.lua
--- KEYS  1-20 as in keys.lua; then the buckets of the seen set (sets of integers) that messages refer to by position
+-- KEYS  1-21 as in keys.lua; then the buckets of the seen set (sets of integers) that messages refer to by position
 -- ARGV  1 crawl's id
 --       2 worker
 --       3 nonce of this worker's process
@@ -17,14 +17,15 @@
 --       6 attempts after which an element is buried
 --       7 offset of the clock (microseconds; tests only)
 --       8 leases wanted
---       9-16 the messages: one string for each kind, in which they stand one after the other, packed as in FORMATS
+--       9-17 the messages: one string for each kind, in which they stand one after the other, packed as in FORMATS
 -- Returns {unfinished elements,
---          microseconds until the next delay or pause ends that holds something back (-1: none does),
+--          microseconds until the next delay, pause or interval ends that holds something back (-1: none does),
 --          leases: a string of key (8 bytes), token (8), attempt (4), length of the slot's name (2), length of the
 --              record (4), name, record (16 bytes that are of no use to the caller, and the payload); and so on,
 --          refused entries: a string of keys,
 --          stale messages: a string of keys and tokens (8 bytes each),
---          retries that were buried: a string of keys}
+--          retries that were buried: a string of keys,
+--          paces of the slots that messages named, in their order: a string of version (8 bytes) and seconds (double)}
 --         error LOST when the crawl is gone; error SUPERSEDED when the worker has made a later exchange already.
 -- After a crash: all of it has happened, or nothing. If the reply was lost, the same number again gives the same reply,
 -- without the leases that ended meanwhile; if the worker died, its leases expire.
@@ -35,7 +36,7 @@ local SWEEP = 1000
 -- Arguments, all read before the first write.
 
 local crawl_id, worker, nonce = ARGV[1], ARGV[2], ARGV[3]
-if #ARGV ~= 16 then return redis.error_reply('ERR 16 arguments are needed') end
+if #ARGV ~= 17 then return redis.error_reply('ERR 17 arguments are needed') end
 for i = 4, 8 do
     if not tonumber(ARGV[i]) then return redis.error_reply('ERR argument ' .. i .. ' is not a number') end
 end
@@ -53,6 +54,7 @@ local FORMATS = {
     '>c8I8',                     -- return: key, token
     '>c8I8',                     -- renewal: key, token
     '>I8I2c0',                   -- pause: duration, slot
+    '>I8dI2c0',                  -- pace: version that it follows, interval (seconds), slot
 }
 local messages = {}
 for kind, format in ipairs(FORMATS) do
@@ -66,7 +68,7 @@ for kind, format in ipairs(FORMATS) do
     messages[kind] = list
 end
 local entries, landed, acks, retries = messages[1], messages[2], messages[3], messages[4]
-local burials, returns, renewals, pauses = messages[5], messages[6], messages[7], messages[8]
+local burials, returns, renewals, pauses, paces = messages[5], messages[6], messages[7], messages[8], messages[9]
 
 if not is_joined(crawl_id) then return lost() end
 
@@ -91,8 +93,19 @@ local function next_due()
     return first
 end
 
+-- Version and interval (seconds) that were learned for a slot; 0 and 0 before that.
+local function pace_of(slot)
+    local pace = slot and redis.call('HGET', PACES, slot)
+    if not pace then return 0, 0 end
+    return unpack_pace(pace)
+end
+
 local function reply()
-    return {unfinished(), next_due(), table.concat(leases), refused, stale, buried}
+    local known = ''
+    for _, pace in ipairs(paces) do
+        known = known .. struct.pack('>I8d', pace_of(redis.call('HGET', NAMES, 'slot:' .. pace[3])))
+    end
+    return {unfinished(), next_due(), table.concat(leases), refused, stale, buried, known}
 end
 
 local function slot_name(slot)
@@ -424,17 +437,26 @@ call_in_pieces('HDEL', LEASES, ended, 1)
 call_in_pieces('HDEL', ELEMENTS, forgotten, 1)
 store_wire()
 
--- Pauses.
+-- Pauses, and the intervals that were learned.
 
-for _, pause in ipairs(pauses) do
-    local slot, paused_until = number_of('slot', pause[2]), now + pause[1]
-    local set_before = redis.call('HGET', PAUSED, slot)
+-- Take a slot out of the rotation for so long; a longer pause that is set already stays.
+local function pause_slot(slot, duration)
+    local paused_until, set_before = now + duration, redis.call('HGET', PAUSED, slot)
     if not set_before or tonumber(set_before) < paused_until then
         redis.call('HSET', PAUSED, slot, decimal(paused_until))
     end
     redis.call('ZREM', TURNS, slot)
     redis.call('ZREM', HELD, slot)
     rouse(slot)
+end
+
+for _, pause in ipairs(pauses) do
+    pause_slot(number_of('slot', pause[2]), pause[1])
+end
+
+for _, pace in ipairs(paces) do
+    local slot = number_of('slot', pace[3])
+    if pace_of(slot) == pace[1] then redis.call('HSET', PACES, slot, pack_pace(pace[1] + 1, pace[2])) end
 end
 
 -- Hand out: equal shares from the slots whose turn it is; a slot that was served goes to the end of the rotation. Each
@@ -446,11 +468,21 @@ local given = {}
 local some_overdue = want > 0 and redis.call('SCARD', OVERDUE) > 0
 local some_retried = want > 0 and redis.call('HLEN', ATTEMPTS) > 0
 local token = want > 0 and tonumber(redis.call('HGET', CRAWL, 'token') or 0)
-local default_cap = want > 0 and tonumber(redis.call('HGET', LIMITS, ''))
+local some_paced = want > 0 and redis.call('HLEN', PACES) > 0
+local default_limit = want > 0 and redis.call('HGET', LIMITS, '')
+
+-- Returns a slot's cap and the interval that holds for it (microseconds; 0: none).
+local function limit_of(slot, name)
+    local cap, interval = unpack_limit(redis.call('HGET', LIMITS, name) or default_limit)
+    if some_paced then
+        local _, learned = pace_of(slot)
+        interval = math.max(interval, math.floor(learned * 1000000 + 0.5))
+    end
+    return cap, interval
+end
 
 -- How many more leases of the slot may go on the wire; more than `share` when there is no limit.
-local function free_places(slot, name, share)
-    local cap = tonumber(redis.call('HGET', LIMITS, name) or default_cap)
+local function free_places(slot, cap, share)
     if cap == 0 then return share + 1 end
     return math.max(0, cap - tonumber(redis.call('HGET', WIRE, slot) or 0) - (wired[slot] or 0))
 end
@@ -476,9 +508,12 @@ local function lease_out(slot, name, members)
 end
 
 -- Give up to `share` leases of one slot, within its cap; returns how many. It stays in the rotation if it may have more.
+-- One that has an interval gives one, and is paused for that long.
 local function serve(slot, share)
     local name = slot_name(slot)
-    local room = free_places(slot, name, share)
+    local cap, interval = limit_of(slot, name)
+    if interval > 0 then share = 1 end
+    local room = free_places(slot, cap, share)
     local number = room
     if room > 0 then
         local first, behind = range_of(slot)
@@ -486,7 +521,9 @@ local function serve(slot, share)
         number = #members
         if number > 0 then lease_out(slot, name, members) end
     end
-    if number < share or number == room then
+    if room > 0 and number > 0 and interval > 0 then
+        pause_slot(slot, interval)
+    elseif number < share or number == room then
         redis.call('ZREM', TURNS, slot)
     else
         redis.call('ZADD', TURNS, next_turn(), slot)
@@ -506,6 +543,7 @@ end
 
 -- The books.
 
+wake(now)
 if #given > 0 then
     redis.call('HSET', CRAWL, 'token', decimal(token))
     local first_end = redis.call('ZSCORE', DEADLINES, worker)

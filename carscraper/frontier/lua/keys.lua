@@ -23,10 +23,12 @@
 -- 17 ages       hash    second of arrival to how many of the elements that arrived in it are waiting
 -- 18 workers    hash    worker to when it was last heard of
 -- 19 replies    hash    worker to the number of its last exchange and what is needed to answer it again
--- 20 limits     hash    slot's name to its cap; "" to the cap of all others
+-- 20 limits     hash    slot's name to its cap and interval; "" to those of all others
+-- 21 paces      hash    slot to the interval that was learned for it, and its version
 --
 -- A slot that may have something ready is in exactly one place: in `turns`, in `held`, or nowhere because it is at its
--- cap, until one of its leases leaves the wire. So its pause and its turn never get in each other's way.
+-- cap, until one of its leases leaves the wire. So its pause and its turn never get in each other's way. A slot that has an
+-- interval is paused for that long by each hand-out.
 --
 -- A key of an element has 8 bytes, big-endian, signed. A Lua number holds only 53 bits, so they stay strings; the seen set
 -- needs them as decimal integers, which the caller sends beside them.
@@ -34,7 +36,7 @@
 local CRAWL, NAMES, ELEMENTS, ATTEMPTS, READY, DELAYED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local OVERDUE, LEASES, DEADLINES, WIRE, TURNS, HELD = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local PAUSED, DEAD, DEATHS, TALLY, AGES = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
-local WORKERS, REPLIES, LIMITS = KEYS[18], KEYS[19], KEYS[20]
+local WORKERS, REPLIES, LIMITS, PACES = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
 
 local HOUR = 3600 * 1000000
 
@@ -90,6 +92,26 @@ end
 -- Returns attempts, prefix, reason.
 local function unpack_death(death)
     return struct.unpack('>I4', death), string.sub(death, 5, 4 + PREFIX), string.sub(death, 5 + PREFIX)
+end
+
+-- `interval`: microseconds between two hand-outs, at least.
+local function pack_limit(cap, interval)
+    return struct.pack('>I4I7', cap, interval)
+end
+
+-- Returns cap, interval.
+local function unpack_limit(limit)
+    return struct.unpack('>I4I7', limit)
+end
+
+-- `interval`: seconds, kept as they came, since the caller compares them.
+local function pack_pace(version, interval)
+    return struct.pack('>I7d', version, interval)
+end
+
+-- Returns version, interval.
+local function unpack_pace(pace)
+    return struct.unpack('>I7d', pace)
 end
 
 -- The server's time, moved by an offset that only tests set.

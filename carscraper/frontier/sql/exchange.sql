@@ -73,6 +73,12 @@ INSERT INTO callback (name) VALUES (?);
 -- :pause A slot is paused; a longer pause stays. It leaves its place, and is put where it belongs by the waking.
 UPDATE slot SET paused_until = max(paused_until, ?), turn = NULL, held_until = NULL WHERE id = ?;
 
+-- :change_pace What was learned of a slot, if nobody has learned more since that version.
+UPDATE slot SET pace_version = pace_version + 1, pace = ? WHERE id = ? AND pace_version = ?;
+
+-- :pace What has been learned of a slot.
+SELECT pace_version, pace FROM slot WHERE id = ?;
+
 -- :released Slots whose pause is over, at most so many.
 SELECT id FROM slot WHERE held_until <= ? ORDER BY held_until LIMIT ?;
 
@@ -92,7 +98,7 @@ UPDATE slot SET turn = ? WHERE id = ?;
 UPDATE slot SET held_until = ? WHERE id = ?;
 
 -- :next_slots The slots whose turn it is, at most so many.
-SELECT id, name FROM slot WHERE turn IS NOT NULL ORDER BY turn LIMIT ?;
+SELECT id, name, pace FROM slot WHERE turn IS NOT NULL ORDER BY turn LIMIT ?;
 
 -- :on_wire How many leases of a slot are on the wire.
 SELECT count(*) FROM work WHERE slot = ? AND state = 2 AND landed = 0;

@@ -61,9 +61,11 @@ CREATE TABLE done (
 CREATE TABLE slot (
     id           INTEGER PRIMARY KEY,
     name         TEXT NOT NULL UNIQUE,
-    paused_until REAL NOT NULL DEFAULT 0,
+    paused_until REAL NOT NULL DEFAULT 0,   -- also set by each hand-out of a slot that has an interval
     turn         INTEGER,
-    held_until   REAL
+    held_until   REAL,
+    pace_version INTEGER NOT NULL DEFAULT 0,-- changes of the learned interval; 0: nothing was learned
+    pace         REAL NOT NULL DEFAULT 0    -- learned interval between two hand-outs
 );
 CREATE INDEX rotation ON slot (turn)       WHERE turn IS NOT NULL;
 CREATE INDEX held     ON slot (held_until) WHERE held_until IS NOT NULL;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -151,9 +151,9 @@ def spec_targets(site: Site) -> set[str]:
     return {f"{SPEC_PATH}{quote(code, safe='')}/{year}" for code, year in site.catalogue.keys}
 
 
-def test_a_last_batch_smaller_than_the_batch_size_is_kept_at_once(
-    site: Site, start: Start, tmp_path: Path
-) -> None:
+def test_a_last_batch_smaller_than_the_batch_size_is_kept_at_once(site: Site, start: Start) -> None:
     run = start("-a", "limit=20", settings={"CARS_BATCH_SIZE": 500})
-    assert run.wait(10) == 0, run.log
-    assert len(run.cars()) == len(set(run.cars())) >= 20
+    assert run.wait(SECONDS) == 0, run.log
+    assert 15 < len(run.cars()) == len(set(run.cars())) <= 20
+    began, ended = (datetime.fromisoformat(run.run_json()[name]) for name in ("started_at", "ended_at"))
+    assert ended - began <= timedelta(seconds=5)

@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 STORE_KEY = "store_key"
 """`meta` key: the key under which the answer is kept; requests without it pass by."""
 
+_DOUBT = 1.0
+"""Seconds after which a request that waits for another's download looks whether that is still under way."""
+
 
 class _Judge(Protocol):
     """What the middleware asks of a spider whose requests carry a store key."""
@@ -79,7 +82,8 @@ class ResponseStoreMiddleware:
                 self._owners[key] = request
                 return None
             stat = "responses/shared"
-            await asyncio.wait([other])
+            if not (await asyncio.wait([other], timeout=_DOUBT))[0]:
+                self._let_others_go_on_if_dropped(key)
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Keep the response if it is an answer, and let those go on that wait for it."""
@@ -102,6 +106,12 @@ class ResponseStoreMiddleware:
         key = request.meta.get(STORE_KEY)
         if key is not None:
             self._let_others_go_on(key, request)
+
+    def _let_others_go_on_if_dropped(self, key: str) -> None:
+        """A middleware that raises on a response's way back tells nobody; then its request is under way no more."""
+        owner = self._owners.get(key)
+        if owner is not None and owner not in self._crawler.engine.downloader.active:
+            self._let_others_go_on(key, owner)
 
     def _let_others_go_on(self, key: str, request: Request) -> None:
         if self._owners.get(key) is request:

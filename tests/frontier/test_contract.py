@@ -14,6 +14,8 @@ from carscraper.frontier.contract import (
     Inbox,
     Lease,
     Outbox,
+    Pace,
+    PaceChange,
     Retry,
     SlotLimit,
 )
@@ -235,6 +237,135 @@ async def test_a_slot_with_few_turns_does_not_starve(backend: Backend) -> None:
         backend.advance(1)
     assert served.count("shy") >= 12
     assert abs(served.count("a") - served.count("b")) <= 4
+
+
+# Intervals and paces. Servers have a clock of their own, so times are tens of seconds, and looked at a little
+# before and after.
+
+EVERY_TEN = {"a": SlotLimit(0, 10.0)}
+
+
+async def test_a_slot_with_an_interval_gives_one_at_a_time(backend: Backend) -> None:
+    frontier = await begun(backend, limits=EVERY_TEN)
+    inbox = await frontier.exchange(entries(1, 2, 3), 9)
+    assert keys(inbox) == [1]
+    assert inbox.next_due == pytest.approx(10, abs=1)
+    backend.advance(8)
+    assert keys(await frontier.exchange(Outbox(), 9)) == []
+    backend.advance(2.1)
+    inbox = await frontier.exchange(Outbox(), 9)
+    assert keys(inbox) == [2]
+    assert inbox.next_due == pytest.approx(10, abs=1)
+
+
+async def test_an_interval_begins_anew_after_a_time_of_rest(backend: Backend) -> None:
+    """What was not asked for meanwhile is not made up for."""
+    frontier = await begun(backend, limits=EVERY_TEN)
+    await frontier.exchange(entries(1), 9)
+    backend.advance(50)
+    assert keys(await frontier.exchange(entries(2, 3, 4), 9)) == [2]
+    assert keys(await frontier.exchange(Outbox(), 9)) == []
+
+
+async def test_what_was_not_handed_out_costs_no_time(backend: Backend) -> None:
+    frontier = await begun(backend, limits=EVERY_TEN)
+    await frontier.exchange(Outbox(), 9)
+    await frontier.exchange(entries(1), 0)
+    assert keys(await frontier.exchange(Outbox(), 9)) == [1]
+
+
+async def test_with_nothing_left_there_is_no_interval_to_wait_for(backend: Backend) -> None:
+    frontier = await begun(backend, limits=EVERY_TEN)
+    inbox = await frontier.exchange(entries(1), 9)
+    assert (keys(inbox), inbox.next_due) == ([1], None)
+    inbox = await frontier.exchange(entries(2), 9)
+    assert keys(inbox) == []
+    assert inbox.next_due == pytest.approx(10, abs=1)
+
+
+async def test_an_interval_holds_up_no_other_slot(backend: Backend) -> None:
+    frontier = await begun(backend, limits=EVERY_TEN)
+    await frontier.exchange(entries(1, 2, slot="a"), 0)
+    await frontier.exchange(entries(*range(10, 15), slot="b"), 0)
+    assert sorted(keys(await frontier.exchange(Outbox(), 20))) == [1, 10, 11, 12, 13, 14]
+
+
+@pytest.mark.parametrize("how", ["landed", "acks", "returns"])
+async def test_no_message_shortens_an_interval(backend: Backend, how: str) -> None:
+    frontier = await begun(backend, limits=EVERY_TEN)
+    (lease,) = (await frontier.exchange(entries(1, 2), 9)).leases
+    assert keys(await frontier.exchange(Outbox(**{how: held(lease)}), 9)) == []  # type: ignore[arg-type]
+
+
+async def test_a_cap_and_an_interval_hold_together(backend: Backend) -> None:
+    frontier = await begun(backend, limits={"a": SlotLimit(2, 10.0)})
+    first = (await frontier.exchange(entries(1, 2, 3, 4), 9)).leases
+    backend.advance(10.1)
+    assert keys(await frontier.exchange(Outbox(renewals=held(*first)), 9)) == [2]
+    backend.advance(10.1)
+    assert keys(await frontier.exchange(Outbox(), 9)) == []
+    inbox = await frontier.exchange(Outbox(landed=held(*first)), 9)
+    assert keys(inbox) == [3]
+    assert keys(await frontier.exchange(Outbox(), 9)) == []
+
+
+async def test_a_pause_longer_than_the_interval_stays(backend: Backend) -> None:
+    frontier = await begun(backend, limits=EVERY_TEN)
+    assert keys(await frontier.exchange(entries(1, 2, 3), 9)) == [1]
+    await frontier.exchange(Outbox(pauses={"a": 30}), 9)
+    backend.advance(20)
+    assert keys(await frontier.exchange(Outbox(), 9)) == []
+    backend.advance(10.1)
+    assert keys(await frontier.exchange(Outbox(), 9)) == [2]
+    await frontier.exchange(Outbox(pauses={"a": 1}), 9)
+    backend.advance(5)
+    assert keys(await frontier.exchange(Outbox(), 9)) == []
+
+
+async def test_a_pace_follows_the_version_that_it_names_and_no_other(backend: Backend) -> None:
+    frontier = await begun(backend)
+    first = await frontier.exchange(Outbox(paces={"a": PaceChange(0, 0.1 + 0.2)}), 0)
+    assert first.paces == {"a": Pace(1, 0.1 + 0.2)}
+    late = await frontier.exchange(Outbox(paces={"a": PaceChange(0, 9.0), "b": PaceChange(0, 2.0)}), 0)
+    assert late.paces == {"a": Pace(1, 0.1 + 0.2), "b": Pace(1, 2.0)}
+    early = await frontier.exchange(Outbox(paces={"a": PaceChange(2, 9.0)}), 0)
+    assert early.paces == {"a": Pace(1, 0.1 + 0.2)}
+    assert (await frontier.exchange(Outbox(paces={"a": PaceChange(1, 0.0)}), 0)).paces == {"a": Pace(2, 0.0)}
+    assert (await frontier.exchange(Outbox(), 0)).paces == {}
+
+
+async def test_a_pace_holds_for_the_hand_outs_of_its_own_exchange(backend: Backend) -> None:
+    frontier = await begun(backend)
+    outbox = entries(1, 2, 3)
+    outbox.paces["a"] = PaceChange(0, 10.0)
+    inbox = await frontier.exchange(outbox, 9)
+    assert keys(inbox) == [1]
+    assert inbox.next_due == pytest.approx(10, abs=1)
+    backend.advance(10.1)
+    inbox = await frontier.exchange(Outbox(paces={"a": PaceChange(1, 0.0)}), 9)
+    assert keys(inbox) == [2, 3]
+
+
+@pytest.mark.parametrize(("limit", "pace"), [(10.0, 20.0), (20.0, 10.0)])
+async def test_the_longer_of_pace_and_interval_holds(backend: Backend, limit: float, pace: float) -> None:
+    frontier = await begun(backend, limits={"a": SlotLimit(0, limit)})
+    outbox = entries(1, 2)
+    outbox.paces["a"] = PaceChange(0, pace)
+    assert (await frontier.exchange(outbox, 9)).next_due == pytest.approx(20, abs=1)
+
+
+async def test_a_pace_is_kept_for_the_crawl_and_forgotten_with_it(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(Outbox(paces={"a": PaceChange(0, 10.0)}), 0)
+    await frontier.begin("crawl")
+    assert (await frontier.exchange(Outbox(paces={"a": PaceChange(0, 1.0)}), 0)).paces == {"a": Pace(1, 10.0)}
+    await frontier.forget()
+    await frontier.begin("next")
+    outbox = entries(1, 2)
+    outbox.paces["a"] = PaceChange(7, 10.0)
+    inbox = await frontier.exchange(outbox, 9)
+    assert inbox.paces == {"a": Pace(0, 0.0)}
+    assert keys(inbox) == [1, 2]
 
 
 # Leases.

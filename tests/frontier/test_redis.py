@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from carscraper.exceptions import ConfigurationError, FrontierError, FrontierLost, FrontierUnavailable
-from carscraper.frontier.contract import Burial, Counts, Held, Inbox, Outbox, SlotLimit
+from carscraper.frontier.contract import Burial, Counts, Held, Inbox, Outbox, Pace, PaceChange, SlotLimit
 from carscraper.frontier.redis import BUCKETS, FIXED_KEYS, RedisFrontier
 from tests.frontier.backends import LEASE, RedisBackend, plain_client
 from tests.frontier.test_contract import begun, counts, entries, entry, held, keys
@@ -51,6 +51,33 @@ async def test_who_began_a_crawl_is_told_so_again_when_it_asks_again(on_redis: R
     frontier = on_redis.open()
     assert not (await frontier.begin("one")).resumed
     assert not (await frontier.begin("two")).resumed
+
+
+async def test_the_interval_of_a_slot_is_that_of_all_workers_together(on_redis: RedisBackend) -> None:
+    frontiers = [on_redis.open(f"w{number}", limits={"a": SlotLimit(0, 10.0)}) for number in range(3)]
+    for frontier in frontiers:
+        await frontier.begin("crawl")
+    await frontiers[0].exchange(entries(*range(9)), 0)
+    for expected in range(3):
+        given = [keys(await frontier.exchange(Outbox(), 5)) for frontier in (*frontiers, *frontiers)]
+        assert sorted(given) == [[], [], [], [], [], [expected]]
+        on_redis.advance(10.1)
+
+
+async def test_of_two_workers_that_learned_at_once_one_is_heard_and_both_obey(on_redis: RedisBackend) -> None:
+    first, second = on_redis.open("w1"), on_redis.open("w2")
+    for frontier in (first, second):
+        await frontier.begin("crawl")
+    await first.exchange(entries(*range(9)), 0)
+    said = [
+        await first.exchange(Outbox(paces={"a": PaceChange(0, 10.0)}), 0),
+        await second.exchange(Outbox(paces={"a": PaceChange(0, 30.0)}), 0),
+    ]
+    assert [inbox.paces for inbox in said] == [{"a": Pace(1, 10.0)}] * 2
+    assert keys(await second.exchange(Outbox(), 5)) == [0]
+    assert keys(await first.exchange(Outbox(), 5)) == []
+    on_redis.advance(10.1)
+    assert keys(await first.exchange(Outbox(), 5)) == [1]
 
 
 async def test_the_cap_of_a_slot_is_that_of_all_workers_together(on_redis: RedisBackend) -> None:
@@ -209,6 +236,19 @@ async def test_an_exchange_whose_answer_was_lost_happens_once(on_redis: RedisBac
             total = await counts(frontier)
             assert (total.done, total.leased, total.seen) == (before.done + 1, before.leased, before.seen + 1)
             await frontier.exchange(Outbox(acks=held(*inbox.leases)), 0)
+
+
+async def test_a_pace_whose_answer_was_lost_is_taken_once(on_redis: RedisBackend) -> None:
+    async with TcpProxy(on_redis.server.port) as proxy:
+        frontier, other = on_redis.open("w1", port=proxy.port), on_redis.open("w2")
+        for one in (frontier, other):
+            await one.begin("crawl")
+        outbox = Outbox(paces={"a": PaceChange(0, 10.0)})
+        proxy.drop_next_answer(0)
+        with pytest.raises(FrontierUnavailable):
+            await frontier.exchange(outbox, 0)
+        await other.exchange(Outbox(paces={"a": PaceChange(1, 20.0)}), 0)
+        assert (await frontier.exchange(outbox, 0)).paces == {"a": Pace(2, 20.0)}
 
 
 async def test_the_same_outbox_object_used_again_after_an_answer_is_a_new_exchange(

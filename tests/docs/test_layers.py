@@ -85,6 +85,15 @@ def test_the_table_names_modules_that_there_are() -> None:
             assert any(within(module, (prefix,)) for module in MODULES), prefix
 
 
+def test_every_module_has_its_line_in_the_list_of_modules() -> None:
+    listed = (ROOT / "docs" / "architecture.md").read_text().partition("## Modules")[2].partition("\n## ")[0]
+    for path in (ROOT / "carscraper").iterdir():
+        if path.suffix == ".py" and path.stem != "__init__":
+            assert f"`{path.name}`" in listed
+        elif (path / "__init__.py").exists():
+            assert f"`{path.name}/`" in listed
+
+
 def test_a_forbidden_import_is_found() -> None:
     """The counterpart: what the rules look for, they find."""
     source = "from redis.asyncio import Redis\nimport scrapy.http\nif TYPE_CHECKING:\n    import twisted\n"

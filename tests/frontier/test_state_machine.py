@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from carscraper.exceptions import FrontierUnavailable
@@ -127,7 +128,7 @@ class RedisStore(Store):
 
     def open(self, worker: str) -> FaultyRedis:
         return self.kind(
-            plain_client(self.server.port),
+            plain_client(self.server.port, socket_timeout=20),
             prefix="machine",
             worker=worker,
             lease_seconds=LEASE,
@@ -393,7 +394,8 @@ def mutate(script: Script, old: str, new: str) -> Script:
 
 
 def assert_caught(make_store: Callable[[], Store]) -> None:
-    with pytest.raises((AssertionError, KeyError)):
+    """The machine fails; or it does so only now and then, as when the order of two slots decides."""
+    with pytest.raises((AssertionError, KeyError, Flaky)):
         run_machine(make_store, examples=300, mutant=True)
 
 

@@ -59,9 +59,16 @@ def command(name: str, url: str, page_size: int, output: Path, redis_url: str = 
     python = sys.executable
     if name == "bare":
         return [python, str(ROOT / "benchmarks/bare.py"), url, str(page_size), str(output / "cars.json")]
-    if name == "stock":
+    if name in ("stock", "scrapy-redis"):
         spider = str(ROOT / "benchmarks/stock/listings.py")
         arguments = ["-a", f"base_url={url}", "-a", f"page_size={page_size}"]
+        if name == "scrapy-redis":
+            for setting in (
+                "SCHEDULER=scrapy_redis.scheduler.Scheduler",
+                "DUPEFILTER_CLASS=scrapy_redis.dupefilter.RFPDupeFilter",
+                f"REDIS_URL={redis_url}",
+            ):
+                arguments += ["-s", setting]
         return [python, "-m", "scrapy", "runspider", spider, *arguments, "-O", str(output / "cars.json")]
     settings = {
         "CONCURRENT_REQUESTS": AT_ONCE,

@@ -14,9 +14,11 @@ import argparse
 import logging
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 import redis
@@ -26,6 +28,8 @@ from scrapy import Request, Spider
 from scrapy_redis.dupefilter import RFPDupeFilter
 from scrapy_redis.queue import PriorityQueue
 
+from benchmarks import contestants
+from benchmarks.bench import static_copy
 from carscraper.frontier.codec import decode, encode
 from carscraper.frontier.contract import Entry, Held, Lease, Outbox, SlotLimit
 from carscraper.frontier.redis import BUCKETS, RedisFrontier
@@ -33,6 +37,7 @@ from tests.redis_server import RedisServer
 
 BATCH = 64
 LEAST_SPEEDUP = 8.0
+MOST_ROUND_TRIPS = 0.1
 MOST_BYTES_PER_SEEN = 12.0
 MOST_BYTES_PER_QUEUED = 470.0
 MOST_GROWTH = 1.5
@@ -307,9 +312,10 @@ async def fill(frontier: RedisFrontier, number: int, *, slots: int) -> None:
         await frontier.exchange(Outbox(entries=entries), 0)
 
 
-def measure(server: RedisServer, seen: int, queued: int, rounds: int) -> Iterator[Row]:
+def measure(server: RedisServer, crawled: int, seen: int, queued: int, rounds: int) -> Iterator[Row]:
     """Each line of the table, as soon as it is known."""
     bench = Bench(server)
+    yield crawl_row(server, crawled)
     yield from speed_rows(bench, rounds)
     yield bytes_row(
         f"bytes per URL seen ({seen:,})", bench.our_seen(seen), bench.their_seen(200_000), MOST_BYTES_PER_SEEN
@@ -354,6 +360,41 @@ def speed_rows(bench: Bench, rounds: int) -> Iterator[Row]:
             )
 
 
+def crawl_row(server: RedisServer, listings: int) -> Row:
+    """The line about a crawl: how often each asks its Redis for the queue's sake, per request that the site
+    gets.
+
+    An exchange is one script, so one round trip. scrapy-redis makes one for each SADD and ZADD, for each
+    transaction that pops (EXEC), and for each ZCARD.
+    """
+    round_trips = {}
+    for name, size, commands in (
+        ("redis", listings, ("evalsha",)),
+        ("scrapy-redis", 2_000, ("sadd", "zadd", "exec", "zcard")),
+    ):
+        client = redis.Redis.from_url(server.url)
+        client.flushall()
+        client.config_resetstat()
+        with static_copy(size, 100) as url, tempfile.TemporaryDirectory() as directory:
+            result = contestants.measure(name, url, 100, Path(directory), Path(directory, "log"), server.url)
+        if not result.complete(listings):
+            raise RuntimeError(
+                f"{name} kept {result.ids} of {listings} listings, exit status {result.status}"
+            )
+        stats = client.info("commandstats")
+        calls = sum(stats.get(f"cmdstat_{command}", {}).get("calls", 0) for command in commands)
+        round_trips[name] = calls / result.requests
+    ours, theirs = round_trips["redis"], round_trips["scrapy-redis"]
+    return Row(
+        f"round trips per request, crawl of {listings:,}",
+        f"{ours:.3f}",
+        f"{theirs:.2f}",
+        f"{ours / theirs:.3f}",
+        f"<= {MOST_ROUND_TRIPS:g}",
+        ours > MOST_ROUND_TRIPS,
+    )
+
+
 def bytes_row(what: str, ours: float, theirs: float, most: float) -> Row:
     """A line about memory."""
     return Row(what, f"{ours:.1f}", f"{theirs:.1f}", f"{ours / theirs:.2f}", f"<= {most:g}", ours > most)
@@ -376,6 +417,7 @@ def growth_rows(bench: Bench, queues: list[Queue]) -> Iterator[Row]:
 def main(arguments: list[str] | None = None, write: Callable[[str], object] = print) -> int:
     """Run everything and print the table; returns the exit status."""
     parser = argparse.ArgumentParser(prog="benchmarks.frontier", description=__doc__)
+    parser.add_argument("--crawled", type=int, default=20_000, help="listings in our crawl (%(default)s)")
     parser.add_argument("--seen", type=int, default=10_000_000, help="URLs in our seen set (%(default)s)")
     parser.add_argument("--queued", type=int, default=5_000_000, help="longest queue (%(default)s)")
     parser.add_argument(
@@ -386,7 +428,7 @@ def main(arguments: list[str] | None = None, write: Callable[[str], object] = pr
     write(f"{'':<48}{'ours':>10}{'scrapy-redis':>14}{'ratio':>8}  target")
     missed = 0
     with RedisServer() as server:
-        for row in measure(server, options.seen, options.queued, options.rounds):
+        for row in measure(server, options.crawled, options.seen, options.queued, options.rounds):
             verdict = "  MISSED" if row.missed else ""
             write(f"{row.what:<48}{row.ours:>10}{row.theirs:>14}{row.ratio:>8}  {row.target}{verdict}")
             missed += row.missed

@@ -69,6 +69,7 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
             async with self._asking:
                 if not self._known:
                     await self._ask(request)
+            self._give_back_if_spaced(request)
         self.process_request_2(self._parser, request)
 
     async def _ask(self, request: Request) -> None:
@@ -85,6 +86,15 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         if scheduler and scheduler.attempt(request) is not None:
             scheduler.give_back(request)
         raise RequestFailed("what robots.txt allows is not known")
+
+    def _give_back_if_spaced(self, request: Request) -> None:
+        """robots.txt was asked in this request's time, or while it waited. Where sites are asked one request at a
+        time, it has to get another: raises `RequestFailed` then.
+        """
+        scheduler = frontier_scheduler(self.crawler)
+        if scheduler and scheduler.attempt(request) is not None and scheduler.interval(request) > 0:
+            scheduler.give_back(request)
+            raise RequestFailed("robots.txt was asked for in its time")
 
     async def _fetch(self, url: str) -> RobotParser | None:
         """The rules; None where there are none. Raises `RobotsUnavailable`, or what the downloader raises."""

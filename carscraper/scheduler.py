@@ -35,7 +35,7 @@ from scrapy.utils.defer import deferred_from_coro
 from carscraper.config import Config
 from carscraper.exceptions import CodecError, FrontierError, FrontierLost, FrontierUnavailable
 from carscraper.frontier import codec
-from carscraper.frontier.build import build_frontier, is_resumable, is_shared
+from carscraper.frontier.build import build_frontier, is_resumable, is_shared, slot_limits
 from carscraper.frontier.contract import (
     Burial,
     DeadLetter,
@@ -66,6 +66,10 @@ logger = logging.getLogger(__name__)
 
 _TICK = 0.02
 """Seconds between two exchanges while there is work: long enough to fill a batch, too short to be noticed."""
+_SHORT_TICK = 0.002
+"""Seconds between two exchanges when the time of a next request comes sooner than a tick."""
+_LINGER = 0.1
+"""Seconds that news waits for more at most, while most of what was leased is still under way."""
 _IDLE_POLL = 0.5
 """Seconds between two looks at a shared frontier while this worker has nothing to do."""
 _FAREWELL = 3.0
@@ -124,6 +128,7 @@ class FrontierScheduler(BaseScheduler):
         self._start_urls = build_start_urls(crawler.settings, crawler.spidercls.name)
         self._taken: list[bytes] = []
         self._pacing = build_pacing(crawler.settings)
+        self._usual_limit, self._limits = slot_limits(crawler.settings)
         self._idle_since: float | None = None
         self._idle_before_close = crawler.settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
         self._news = asyncio.Event()
@@ -182,6 +187,7 @@ class FrontierScheduler(BaseScheduler):
             if not self._tasks:
                 self._news.set()  # from now on there is something to watch
             self._tasks[request] = _Task(lease, held)
+            self._space_out(lease.slot)
             self._stats.inc_value("frontier/dequeued")
             return request
         return None
@@ -253,6 +259,10 @@ class FrontierScheduler(BaseScheduler):
         """Have the site's pace follow from this answer, for all workers, with the next exchange."""
         if self._pacing is not None:
             self._pacing.note(self._slot(request), answer)
+
+    def interval(self, request: Request) -> float:
+        """Seconds between two requests to the request's site, of all workers, as last heard; 0: no matter."""
+        return self._interval(self._slot(request))
 
     # Opening and closing
 
@@ -400,7 +410,10 @@ class FrontierScheduler(BaseScheduler):
 
     async def _wait_for_news(self) -> None:
         """Return when there is something to say or to be had, but not more often than each tick."""
-        await asyncio.sleep(max(0.0, self._last_exchange + _TICK - time.monotonic()))
+        earliest = self._last_exchange + _TICK
+        if self._wait_until is not None and self._wait_until < earliest:
+            earliest = max(self._wait_until, self._last_exchange + _SHORT_TICK)
+        await asyncio.sleep(max(0.0, earliest - time.monotonic()))
         while not (self._closing or self._has_something_to_say() or self._may_be_given_something()):
             self._news.clear()
             with contextlib.suppress(TimeoutError):
@@ -412,9 +425,18 @@ class FrontierScheduler(BaseScheduler):
         return (
             self._unfinished is None
             or self._unanswered is not None
-            or _has_news(self._outbox)
             or (self._has_leases and time.monotonic() >= self._next_renewal)
+            or (_has_news(self._outbox) and (self._is_hungry or self._has_lingered))
         )
+
+    @property
+    def _is_hungry(self) -> bool:
+        """True when enough places are free that asking for more is worth a round trip."""
+        return len(self._buffer) + len(self._on_the_way()) <= self._room * 5 // 8
+
+    @property
+    def _has_lingered(self) -> bool:
+        return time.monotonic() >= self._last_exchange + _LINGER
 
     def _may_be_given_something(self) -> bool:
         """True when a time has come that held something back, or others may have queued something."""
@@ -543,6 +565,18 @@ class FrontierScheduler(BaseScheduler):
 
     def _slot(self, request: Request) -> str:
         return self._crawler.engine.downloader.get_slot_key(request)
+
+    def _interval(self, slot: str) -> float:
+        learned = self._pacing.interval(slot) if self._pacing is not None else None
+        return max(self._limits.get(slot, self._usual_limit).interval, learned or 0.0)
+
+    def _space_out(self, slot: str) -> None:
+        """Have the downloader keep the site's interval too: two leases that a busy worker finds at once, though
+        they came one after the other, leave it one after the other.
+        """
+        downloading = self._crawler.engine.downloader.slots.get(slot)
+        if downloading is not None:
+            downloading.delay = self._interval(slot)
 
     def _wake_engine(self) -> None:
         """Let the engine ask at once; without this private handle it would ask within five seconds."""

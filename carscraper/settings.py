@@ -97,6 +97,9 @@ AUTOTHROTTLE_ENABLED = True
 AUTOTHROTTLE_START_DELAY = 0.5
 AUTOTHROTTLE_TARGET_CONCURRENCY = 4.0
 DOWNLOAD_DELAY = 0
+# The frontier spaces out the requests of all workers. A random delay on top, drawn by each, would hold up what
+# has its time already, and could take longer than the interval.
+DOWNLOAD_DELAY_JITTER = 0
 DEFAULT_REQUEST_HEADERS = {"Accept": "application/json"}
 DOWNLOAD_TIMEOUT = 30  # an answer takes well under a second; three minutes would hold up a place for nothing
 RETRY_TIMES = 8  # with the waits of retry/backoff.py this spans a few minutes, as long as a site restarts
@@ -187,6 +190,9 @@ EXTENSIONS = {
     "carscraper.monitoring.progress.Progress": 100,
     "carscraper.monitoring.completeness.Completeness": 200,
     "carscraper.monitoring.drift.Drift": 300,
+    # In Scrapy's place: the target is the site's load from all workers, not each one's.
+    "carscraper.throttle.extension.Throttle": 400,
+    "scrapy.extensions.throttle.AutoThrottle": None,
     "scrapy.extensions.logstats.LogStats": None,  # progress says it
     "scrapy.extensions.spiderstate.SpiderState": None,  # writes a pickle to JOBDIR that nothing here reads
 }

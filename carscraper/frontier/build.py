@@ -41,17 +41,25 @@ def make_jobdir(settings: BaseSettings) -> Path | None:
     return jobdir
 
 
+def slot_limits(settings: BaseSettings) -> tuple[SlotLimit, dict[str, SlotLimit]]:
+    """What Scrapy's settings say of a site, and of the slots that are named in `DOWNLOAD_SLOTS`."""
+    usual = SlotLimit(
+        settings.getint("CONCURRENT_REQUESTS_PER_IP") or settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
+        settings.getfloat("DOWNLOAD_DELAY"),
+    )
+    return usual, {
+        slot: SlotLimit(int(own.get("concurrency", usual.cap)), float(own.get("delay", usual.interval)))
+        for slot, own in settings.getdict("DOWNLOAD_SLOTS").items()
+    }
+
+
 def build_frontier(settings: BaseSettings, config: Config, worker: str, *, spider: str) -> Frontier:
     """The frontier of the spider of that name, not begun yet.
 
     On Redis, keys start with `SCHEDULER_QUEUE_KEY` (with `%(spider)s` filled in), by default with the
     spider's name. Raises `ConfigurationError` when a setting is refused.
     """
-    usual = SlotLimit(settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"), settings.getfloat("DOWNLOAD_DELAY"))
-    limits = {
-        slot: SlotLimit(int(own.get("concurrency", usual.cap)), float(own.get("delay", usual.interval)))
-        for slot, own in settings.getdict("DOWNLOAD_SLOTS").items()
-    }
+    usual, limits = slot_limits(settings)
     client = redis_client(settings)
     if client is not None:
         return RedisFrontier(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from scrapy import signals
@@ -18,16 +19,20 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 
+logger = logging.getLogger(__name__)
+
+
 class Throttle:
     """In the place of Scrapy's AutoThrottle, with its settings.
 
     `AUTOTHROTTLE_TARGET_CONCURRENCY` is how many requests the site shall have under way from all workers
     together. The delay itself is kept in the frontier, which hands out the next request of a site when its
-    time has come.
+    time has come. `AUTOTHROTTLE_DEBUG` logs every answer that is learned from.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._debug = crawler.settings.getbool("AUTOTHROTTLE_DEBUG")
         crawler.signals.connect(self._on_response, signals.response_downloaded)
 
     @classmethod
@@ -46,3 +51,11 @@ class Throttle:
             and not request.meta.get("autothrottle_dont_adjust_delay")
         ):
             scheduler.note_answer(request, Answer(latency, response.status))
+            if self._debug:
+                logger.info(
+                    "%s: interval %d ms before this answer, latency %d ms, status %d",
+                    request.meta.get("download_slot"),
+                    scheduler.interval(request) * 1000,
+                    latency * 1000,
+                    response.status,
+                )

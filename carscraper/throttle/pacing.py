@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from carscraper.exceptions import ConfigurationError
 from carscraper.frontier.contract import Pace, PaceChange
 from carscraper.throttle.policy import Answer, Policy, next_delay
 
@@ -67,9 +68,11 @@ class Pacing:
 
 
 def build_pacing(settings: BaseSettings) -> Pacing | None:
-    """As the settings of Scrapy's AutoThrottle say; None when it is off."""
+    """As the settings of Scrapy's AutoThrottle say; None when it is off. Raises `ConfigurationError`."""
     if not settings.getbool("AUTOTHROTTLE_ENABLED"):
         return None
+    if settings.getfloat("AUTOTHROTTLE_TARGET_CONCURRENCY") <= 0:
+        raise ConfigurationError("AUTOTHROTTLE_TARGET_CONCURRENCY: must be more than 0")
     return Pacing(
         Policy(
             target_concurrency=settings.getfloat("AUTOTHROTTLE_TARGET_CONCURRENCY"),

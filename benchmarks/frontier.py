@@ -377,9 +377,9 @@ def crawl_row(server: RedisServer, listings: int) -> Row:
         client.config_resetstat()
         with static_copy(size, 100) as url, tempfile.TemporaryDirectory() as directory:
             result = contestants.measure(name, url, 100, Path(directory), Path(directory, "log"), server.url)
-        if not result.complete(listings):
+        if not result.complete(size):
             raise RuntimeError(
-                f"{name} kept {result.ids} of {listings} listings, exit status {result.status}"
+                f"{name} kept {result.ids} of {size} listings, exit status {result.status}"
             )
         stats = client.info("commandstats")
         calls = sum(stats.get(f"cmdstat_{command}", {}).get("calls", 0) for command in commands)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-_PATIENCE = 3
+_LOOK = 0.5
+"""Seconds between two looks whether the crawl is being stopped."""
+_PATIENCE = 2.5
 """Seconds that a request on the wire may still take when the crawl is being stopped."""
 _CARRIES_IPV4 = tuple(ipaddress.ip_network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"))
 """IPv6 addresses behind which a translator or tunnel reaches an IPv4 address, of any kind (NAT64, 6to4)."""
@@ -100,6 +102,9 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
+        self._under_way: set[asyncio.Task[object]] = set()
+        self._abandoned: set[asyncio.Task[object]] = set()
+        self._watching: asyncio.Task[None] | None = None
         host = (urlsplit(Config.from_settings(crawler.settings).api_url).hostname or "").lower()
         if is_public_name(host):
             connector = cast("TCPConnector", self._session.connector)
@@ -109,14 +114,17 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
         """Ask. Raises `RequestFailed` when the crawl is being stopped, and what Scrapy's handler raises."""
         if is_stopping(self.crawler):
             self._give_back(request)
-        download = asyncio.create_task(super().download_request(request))
-        looks = _PATIENCE
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch_for_the_end())
+        task = cast("asyncio.Task[object]", asyncio.current_task())
+        self._under_way.add(task)
         try:
-            while not (await asyncio.wait((download,), timeout=1.0))[0]:
-                looks -= is_stopping(self.crawler)
-                if not looks:
-                    self._give_back(request)
-            return download.result()
+            return await super().download_request(request)
+        except asyncio.CancelledError:
+            if task not in self._abandoned:
+                raise
+            task.uncancel()
+            self._give_back(request)
         except DownloadFailedError as error:
             # aiohttp's words for these two name the proxy with its password.
             if isinstance(error.__cause__, ClientHttpProxyError):
@@ -125,7 +133,23 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
                 raise DownloadFailedError(f"not HTTP: {error.__cause__.message!r}") from None
             raise
         finally:
-            download.cancel()
+            self._under_way.discard(task)
+            self._abandoned.discard(task)
+
+    async def close(self) -> None:
+        """End the watch, and close the connections."""
+        if self._watching is not None:
+            self._watching.cancel()
+        await super().close()
+
+    async def _watch_for_the_end(self) -> None:
+        """Once the crawl is being stopped, wait a little for what is on the wire, then abandon it."""
+        while not is_stopping(self.crawler):
+            await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_PATIENCE)
+        self._abandoned |= self._under_way
+        for task in self._under_way:
+            task.cancel()
 
     def _give_back(self, request: Request) -> NoReturn:
         scheduler = frontier_scheduler(self.crawler)

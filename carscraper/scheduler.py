@@ -258,7 +258,7 @@ class FrontierScheduler(BaseScheduler):
     def note_answer(self, request: Request, answer: Answer) -> None:
         """Have the site's pace follow from this answer, for all workers, with the next exchange."""
         if self._pacing is not None:
-            self._pacing.note(self._slot(request), answer)
+            self._pacing.note(self._slot(request), answer, time.monotonic())
 
     def interval(self, request: Request) -> float:
         """Seconds between two requests to the request's site, of all workers, as last heard; 0: no matter."""
@@ -402,7 +402,7 @@ class FrontierScheduler(BaseScheduler):
         if outbox.burials:
             self._stats.inc_value("frontier/dead", len(outbox.burials))
         if self._pacing is not None:
-            self._pacing.learned(outbox.paces, inbox.paces)
+            self._pacing.learned(outbox.paces, inbox.paces, time.monotonic())
         self._buffer.extend(inbox.leases)
         if inbox.leases or self.ended:
             self._wake_engine()

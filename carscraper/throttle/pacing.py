@@ -4,12 +4,13 @@ follow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from carscraper.exceptions import ConfigurationError
 from carscraper.frontier.contract import Pace, PaceChange
-from carscraper.throttle.policy import Answer, Policy, next_delay
+from carscraper.throttle.policy import SLOWER, TOO_MUCH, Answer, Policy, next_delay
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -20,7 +21,13 @@ class Pacing:
     led to.
 
     Several workers learn at once. A change is based on the pace that its worker knew; when another's came
-    first, the frontier answers with that, and the same answers are applied to it.
+    first, the frontier answers with that, and the same answers are applied to it. (If both came to the very same
+    interval, it holds for both: then the pace recovers a little later.)
+
+    A site that has too much says so to everything under way, on whichever worker. What was asked before the pace
+    was slowed down because of that is no reason to slow down again.
+
+    `now` is any clock in seconds that only goes forward, the same in all calls.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -28,9 +35,12 @@ class Pacing:
         self._known: dict[str, Pace] = {}
         self._answers: dict[str, list[Answer]] = {}
         self._told: dict[str, int] = {}
+        self._slowed_down: dict[str, float] = {}
 
-    def note(self, slot: str, answer: Answer) -> None:
-        """Take in an answer of the slot's site."""
+    def note(self, slot: str, answer: Answer, now: float) -> None:
+        """Take in an answer of the slot's site that has just come."""
+        if answer.status in TOO_MUCH and now - answer.latency < self._slowed_down.get(slot, -math.inf):
+            return
         self._answers.setdefault(slot, []).append(answer)
 
     def enter(self, slot: str) -> None:
@@ -42,24 +52,31 @@ class Pacing:
         """What to say in the next exchange; empty when nothing was heard."""
         changes = {}
         for slot, answers in self._answers.items():
-            known = self._known.get(slot, Pace(0, self._policy.start_delay))
+            known = self._before(slot)
             interval = next_delay(known.interval, answers, self._policy)
             if known.version == 0 or answers:
                 changes[slot] = PaceChange(known.version, interval)
                 self._told[slot] = len(answers)
         return changes
 
-    def learned(self, said: Mapping[str, PaceChange], paces: Mapping[str, Pace]) -> None:
+    def learned(self, said: Mapping[str, PaceChange], paces: Mapping[str, Pace], now: float) -> None:
         """Take in the frontier's word on what was `said`: drop the answers that are part of the pace by now."""
         for slot, pace in paces.items():
-            change = said[slot]
-            if pace.version == change.version + 1 and pace.interval == change.interval:
-                rest = self._answers.get(slot, [])[self._told.pop(slot, 0) :]
-                if rest:
-                    self._answers[slot] = rest
-                else:
-                    self._answers.pop(slot, None)
+            change, left = said[slot], self._answers.get(slot, [])
+            taken = pace.version == change.version + 1 and pace.interval == change.interval
+            if taken:
+                left = left[self._told[slot] :]
+            if (taken or slot in self._known) and pace.interval >= SLOWER * self._before(slot).interval:
+                self._slowed_down[slot] = now
+                left = [answer for answer in left if answer.status not in TOO_MUCH]
+            if left:
+                self._answers[slot] = left
+            else:
+                self._answers.pop(slot, None)
             self._known[slot] = pace
+
+    def _before(self, slot: str) -> Pace:
+        return self._known.get(slot, Pace(0, self._policy.start_delay))
 
     def interval(self, slot: str) -> float | None:
         """Seconds between two requests to the slot as last heard; None before."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 TOO_MUCH = frozenset({429, 503})
 """Statuses that ask for fewer requests."""
 
-_SLOWER = 2.0
+SLOWER = 2.0
 """Factor by which such an answer lengthens the delay."""
 _LEAST_AFTER_TOO_MUCH = 0.5
 """Seconds that the delay is at least after such an answer, whatever it was before."""
@@ -58,7 +58,7 @@ def next_delay(delay: float, answers: Iterable[Answer], policy: Policy) -> float
     for latency, status in answers:
         if status in TOO_MUCH:
             if not doubled:
-                delay = max(delay * _SLOWER, _LEAST_AFTER_TOO_MUCH)
+                delay = max(delay * SLOWER, _LEAST_AFTER_TOO_MUCH)
                 doubled = True
             continue
         target = latency / policy.target_concurrency

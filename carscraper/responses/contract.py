@@ -48,6 +48,16 @@ class ResponseStore(Protocol):
         answers that each crawl fetches anew hold the crawl's id. False: it could not be kept.
         """
 
+    async def claim(self, key: str, seconds: float) -> bool:
+        """True when no other worker is fetching the answer under this key.
+
+        Then the others are told False for `seconds`, or until `disclaim`. A store that is used by one worker,
+        or cannot be reached, says True.
+        """
+
+    async def disclaim(self, key: str) -> None:
+        """The answer could not be fetched: others may try."""
+
     def iterate(self, crawl_id: str) -> AsyncIterator[StoredResponse]:
         """What was put under this crawl, in that order. The crawl may still be going on."""
 

@@ -28,6 +28,10 @@ logger = logging.getLogger(__name__)
 STORE_KEY = "store_key"
 """`meta` key: the key under which the answer is kept; requests without it pass by."""
 
+_CLAIM = 10.0
+"""Seconds that other workers wait for this one's download at most; then one of them asks for itself."""
+_LOOK = 0.1
+"""Seconds between two looks at the store for another worker's answer."""
 _DOUBT = 1.0
 """Seconds after which a request that waits for another's download looks whether that is still under way."""
 
@@ -41,7 +45,7 @@ class _Judge(Protocol):
 class ResponseStoreMiddleware:
     """Answers a request with `meta["store_key"]` from the response store, or has its answer kept there.
 
-    Requests for the same key that are under way in this process share one download: the later ones wait and
+    Requests for the same key that are under way in any worker share one download: the later ones wait and
     are answered from the store. When the download failed, one of those that waited tries for itself. Only
     what the spider's `is_answer` accepts is kept, so a page of HTML with status 200 is not served for a
     month.
@@ -76,14 +80,17 @@ class ResponseStoreMiddleware:
                 return TextResponse(
                     stored.url, status=stored.status, body=stored.body, flags=["stored"], request=request
                 )
-            other = self._under_way.get(key)
-            if other is None:
-                self._under_way[key] = asyncio.get_running_loop().create_future()
-                self._owners[key] = request
-                return None
             stat = "responses/shared"
-            if not (await asyncio.wait([other], timeout=_DOUBT))[0]:
-                self._let_others_go_on_if_dropped(key)
+            if other := self._under_way.get(key):
+                if not (await asyncio.wait([other], timeout=_DOUBT))[0]:
+                    self._let_others_go_on_if_dropped(key)
+                continue
+            self._under_way[key] = asyncio.get_running_loop().create_future()
+            self._owners[key] = request
+            if await self.store.claim(key, _CLAIM):
+                return None
+            self._let_others_go_on(key, request)
+            await asyncio.sleep(_LOOK)
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Keep the response if it is an answer, and let those go on that wait for it."""
@@ -94,6 +101,7 @@ class ResponseStoreMiddleware:
             spider: _Judge = self._crawler.spider  # type: ignore[assignment]
             if response.flags or response.status not in (200, 404) or not spider.is_answer(response):
                 self._crawler.stats.inc_value("responses/refused")
+                await self.store.disclaim(key)
             else:
                 await self.store.put(key, response.status, response.url, response.body)
                 self._crawler.stats.inc_value("responses/stored")
@@ -101,11 +109,12 @@ class ResponseStoreMiddleware:
             self._let_others_go_on(key, request)
         return response
 
-    def process_exception(self, request: Request, exception: Exception) -> None:
+    async def process_exception(self, request: Request, exception: Exception) -> None:
         """The download failed: one of those that wait may try for itself."""
         key = request.meta.get(STORE_KEY)
-        if key is not None:
+        if key is not None and self._owners.get(key) is request:
             self._let_others_go_on(key, request)
+            await self.store.disclaim(key)
 
     def _let_others_go_on_if_dropped(self, key: str) -> None:
         """A middleware that raises on a response's way back tells nobody; then its request is under way no more."""

@@ -29,6 +29,8 @@ class RedisResponseStore:
     `<prefix>:response:<key>`
         string: format (1 byte), status (2), time fetched (8, a double), length of the URL (4), the URL in
         UTF-8, and the body as one Zstandard frame. Expires after `ttl`.
+    `<prefix>:response-claim:<key>`
+        string, empty: a worker is fetching that answer. Expires with its claim.
     `<prefix>:responses-of:<crawl id>`
         sorted set: keys put under that crawl, by the time fetched. Expires `ttl` after the last one.
 
@@ -53,6 +55,7 @@ class RedisResponseStore:
         """`ttl` and `patience` are seconds."""
         self._client: Any = client  # its annotations mix the synchronous and the asynchronous answers
         self._prefix = f"{prefix}:response:"
+        self._claim_prefix = f"{prefix}:response-claim:"
         self._crawl_prefix = f"{prefix}:responses-of:"
         self._ttl_ms = max(1, round(ttl * 1000))
         self._patience = patience
@@ -94,6 +97,17 @@ class RedisResponseStore:
             self._log.warning("An answer could not be kept in the response store", repr(error))
             return False
         return True
+
+    async def claim(self, key: str, seconds: float) -> bool:
+        """Outlives its worker by `seconds` at most."""
+        # With NX and GET the answer is the claim that stands in the way; None also when there is no answer.
+        claim = self._claim_prefix + key
+        standing = await self._call("set", claim, b"", nx=True, get=True, px=round(seconds * 1000))
+        return standing is None
+
+    async def disclaim(self, key: str) -> None:
+        """Remove the claim."""
+        await self._call("unlink", self._claim_prefix + key)
 
     async def iterate(self, crawl_id: str) -> AsyncIterator[StoredResponse]:
         """Reads a stretch at a time. What another crawl put again since, or what has expired, is left out."""

@@ -91,6 +91,13 @@ class SqliteResponseStore:
             return False
         return True
 
+    async def claim(self, key: str, seconds: float) -> bool:
+        """True: crawls that share the file do not tell each other what they fetch."""
+        return True
+
+    async def disclaim(self, key: str) -> None:
+        """Nothing to do."""
+
     async def iterate(self, crawl_id: str) -> AsyncIterator[StoredResponse]:
         """Reads a stretch at a time, so that neither memory nor the write-ahead log grows."""
         after = 0

@@ -188,3 +188,12 @@ def test_any_key_and_any_body(play, key, body):
         assert (await store.get(key, 10.0)).body == body
 
     play(scenario)
+
+
+def test_an_answer_that_nobody_fetches_may_be_claimed_and_again_after_a_failure(play):
+    async def scenario(store):
+        assert await store.claim(KEY, 10.0)
+        await store.disclaim(KEY)
+        assert await store.claim(KEY, 10.0)
+
+    play(scenario)

@@ -111,7 +111,7 @@ def test_another_key_does_not_wait(play: Any) -> None:
 def test_when_the_download_fails_exactly_one_of_those_that_wait_tries(play: Any, way: str) -> None:
     async def fail(middleware: ResponseStoreMiddleware, request: Request) -> None:
         if way == "exception":
-            middleware.process_exception(request, OSError("reset"))
+            await middleware.process_exception(request, OSError("reset"))
         else:
             responses = {
                 "status 500": answer(status=500),

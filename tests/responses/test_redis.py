@@ -105,3 +105,28 @@ def test_a_value_of_another_format_is_a_miss(redis_server, value):
         assert await store.get("k", 1000.0) is None
 
     scenario_on(redis_server().socket, scenario)
+
+
+def test_one_worker_at_a_time_fetches_an_answer_and_a_claim_ends_by_itself(redis_server):
+    async def scenario(store, client):
+        assert await store.claim("k", 10.0)
+        assert not await store.claim("k", 10.0)
+        assert await store.claim("other", 10.0)
+        assert 9_000 < await client.pttl("{cars}:response-claim:k") <= 10_000
+        await client.pexpire("{cars}:response-claim:k", 20)
+        assert not await store.claim("k", 10.0), "asking must not prolong it"
+        while not await store.claim("k", 10.0):
+            await asyncio.sleep(0.01)
+
+    scenario_on(redis_server().socket, scenario)
+
+
+def test_a_server_that_is_gone_lets_every_worker_fetch(redis_server):
+    server = redis_server()
+
+    async def scenario(store, _client):
+        server.kill()
+        assert await store.claim("k", 10.0)
+        assert await store.claim("k", 10.0)
+
+    scenario_on(server.socket, scenario)

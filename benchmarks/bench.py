@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import pstats
+import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -93,8 +95,26 @@ def profile(url: str, page_size: int) -> int:
         ended = subprocess.run(
             [*crawl, "--profile", str(stats)], cwd=ROOT, env=clean_environment(), check=False
         )
-        pstats.Stats(str(stats)).sort_stats("tottime").print_stats(TOP)
+        figures = pstats.Stats(str(stats))
+        figures.sort_stats("tottime").print_stats(TOP)
+        print("\n".join(shares(figures)))
     return ended.returncode
+
+
+def shares(figures: pstats.Stats) -> Iterator[str]:
+    """How much of the time was spent in whose functions: packages, our modules, built-in functions by name."""
+    times: Counter[str] = Counter()
+    for (path, _, function), (_, _, own_time, _, _) in figures.stats.items():  # type: ignore[attr-defined]
+        if found := re.search(r"site-packages/(\w+)/(\w+)", path):
+            whose = "/".join(found.groups()) if found[1] in ("scrapy", "carscraper") else found[1]
+        elif found := re.search(r"(carscraper/.+)\.py$", path):
+            whose = found[1]
+        else:
+            whose = function if path == "~" else "Python's library"
+        times[whose] += own_time
+    total = sum(times.values())
+    for whose, seconds in times.most_common(25):
+        yield f"{100 * seconds / total:5.1f} %  {whose}"
 
 
 def run_all(names: Sequence[str], listings: int, page_size: int, runs: int) -> list[Result]:

@@ -378,9 +378,7 @@ def crawl_row(server: RedisServer, listings: int) -> Row:
         with static_copy(size, 100) as url, tempfile.TemporaryDirectory() as directory:
             result = contestants.measure(name, url, 100, Path(directory), Path(directory, "log"), server.url)
         if not result.complete(size):
-            raise RuntimeError(
-                f"{name} kept {result.ids} of {size} listings, exit status {result.status}"
-            )
+            raise RuntimeError(f"{name} kept {result.ids} of {size} listings, exit status {result.status}")
         stats = client.info("commandstats")
         calls = sum(stats.get(f"cmdstat_{command}", {}).get("calls", 0) for command in commands)
         round_trips[name] = calls / result.requests

@@ -78,7 +78,7 @@ class Config:
         try:
             self.output_dir.mkdir(parents=True, exist_ok=True)
             probe.touch()
-            probe.unlink()
+            probe.unlink(missing_ok=True)  # another worker may have been at the same
         except OSError as error:
             raise ConfigurationError(
                 f"CARS_OUTPUT_DIR: {self.output_dir} cannot be written: {error.strerror or error}"

@@ -51,7 +51,7 @@ class ResponseStore(Protocol):
     async def claim(self, key: str, seconds: float) -> bool:
         """True when no other worker is fetching the answer under this key.
 
-        Then the others are told False for `seconds`, or until `disclaim`. A store that is used by one worker,
+        Then the others are told False for `seconds`, or until `put` or `disclaim`. A store that is used by one worker,
         or cannot be reached, says True.
         """
 

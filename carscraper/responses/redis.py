@@ -76,7 +76,7 @@ class RedisResponseStore:
         return (await self.get_many((key,), max_age)).get(key)
 
     async def put(self, key: str, status: int, url: str, body: bytes, crawl_id: str | None = None) -> bool:
-        """One round trip; doing it twice, as the client may after a lost reply, changes nothing."""
+        """One round trip, which ends the claim too; doing it twice, as the client may after a lost reply, changes nothing."""
         if len(body) > MAX_BODY:
             self._log.warning("An answer is too large for the response store", f"{len(body)} bytes")
             return False
@@ -85,14 +85,13 @@ class RedisResponseStore:
         value = _HEADER.pack(_FORMAT, status, fetched_at, len(address)) + address + self._packer.pack(body)
         try:
             async with asyncio.timeout(self._patience):
-                if crawl_id is None:
-                    await self._client.set(self._prefix + key, value, px=self._ttl_ms)
-                else:
-                    async with self._client.pipeline(transaction=True) as pipeline:
-                        pipeline.set(self._prefix + key, value, px=self._ttl_ms)
+                async with self._client.pipeline(transaction=True) as pipeline:
+                    pipeline.set(self._prefix + key, value, px=self._ttl_ms)
+                    pipeline.unlink(self._claim_prefix + key)
+                    if crawl_id is not None:
                         pipeline.zadd(self._crawl_prefix + crawl_id, {key: fetched_at})
                         pipeline.pexpire(self._crawl_prefix + crawl_id, self._ttl_ms)
-                        await pipeline.execute()
+                    await pipeline.execute()
         except _FAILURES as error:
             self._log.warning("An answer could not be kept in the response store", repr(error))
             return False

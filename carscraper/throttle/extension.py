@@ -28,6 +28,8 @@ class Throttle:
     `AUTOTHROTTLE_TARGET_CONCURRENCY` is how many requests the site shall have under way from all workers
     together. The delay itself is kept in the frontier, which hands out the next request of a site when its
     time has come. `AUTOTHROTTLE_DEBUG` logs every answer that is learned from.
+
+    Under another scheduler than the frontier's it does nothing.
     """
 
     def __init__(self, crawler: Crawler) -> None:

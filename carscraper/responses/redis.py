@@ -76,7 +76,7 @@ class RedisResponseStore:
         return (await self.get_many((key,), max_age)).get(key)
 
     async def put(self, key: str, status: int, url: str, body: bytes, crawl_id: str | None = None) -> bool:
-        """One round trip, which ends the claim too; doing it twice, as the client may after a lost reply, changes nothing."""
+        """One round trip, which ends the claim too; twice, as after a lost reply, has the effect of once."""
         if len(body) > MAX_BODY:
             self._log.warning("An answer is too large for the response store", f"{len(body)} bytes")
             return False

@@ -57,15 +57,15 @@ def test_workers_share_a_crawl_and_take_over_from_the_one_that_is_killed(
 def test_workers_ask_for_each_spec_once_but_for_one_in_a_hundred(
     shared: SharedRedis, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
-    """Two may ask for the same at the same moment; four requests at once is what the crawl is set to by default."""
+    """Whoever asks claims the key, so that the others wait; 64 requests want to be under way at once."""
     site = stand_in(4000, latency=0.01, rules=SLOWLY)
-    settings = {**SETTINGS, "CONCURRENT_REQUESTS": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 4}
+    settings = {**SETTINGS, "CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 64}
     with ExitStack() as running:
         workers = [
             running.enter_context(crawl(site.url, tmp_path, settings=settings, **shared.options))
             for _ in range(4)
         ]
-        wait_until(lambda: site.counts()["under_way"] == 4, 60, what="every worker waits for an answer")
+        wait_until(lambda: site.counts()["under_way"] >= 4, 60, what="the site is asked from all sides")
         site.faults([])
         for run in workers:
             assert run.wait(60) == 0, run.log

@@ -49,7 +49,7 @@ class ResponseStore(Protocol):
         """
 
     async def claim(self, key: str, seconds: float) -> bool:
-        """True when no other worker is fetching the answer under this key.
+        """True when no other worker is fetching the answer under this key, or has just put it.
 
         Then the others are told False for `seconds`, or until `put` or `disclaim`. A store that is used by one worker,
         or cannot be reached, says True.

@@ -98,11 +98,20 @@ class RedisResponseStore:
         return True
 
     async def claim(self, key: str, seconds: float) -> bool:
-        """Outlives its worker by `seconds` at most."""
-        # With NX and GET the answer is the claim that stands in the way; None also when there is no answer.
+        """One round trip. Also False when the answer has come since the caller looked for it."""
         claim = self._claim_prefix + key
-        standing = await self._call("set", claim, b"", nx=True, get=True, px=round(seconds * 1000))
-        return standing is None
+        try:
+            async with asyncio.timeout(self._patience), self._client.pipeline(transaction=False) as pipeline:
+                # With NX and GET the answer is the claim that stands in the way.
+                pipeline.set(claim, b"", nx=True, get=True, px=round(seconds * 1000))
+                pipeline.exists(self._prefix + key)
+                standing, has_come = await pipeline.execute()
+        except _FAILURES as error:
+            self._log.warning("The response store could not be read", repr(error))
+            return True
+        if has_come and standing is None:
+            await self.disclaim(key)
+        return standing is None and not has_come
 
     async def disclaim(self, key: str) -> None:
         """Remove the claim."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,7 +14,7 @@ from types import TracebackType
 
 import redis
 
-STARTUP_SECONDS = 20.0
+from tests.ports import STARTUP_SECONDS, free_port, wait_until_listening
 
 
 def server_binaries() -> dict[str, str]:
@@ -57,7 +56,7 @@ class RedisServer:
             **(options or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self.port = free_port()
 
     @property
     def url(self) -> str:
@@ -76,6 +75,15 @@ class RedisServer:
         for option, value in self._options.items():
             command += [f"--{option}", value]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until_listening(self.port, self._process)
+            self._wait_until_loaded()
+        except RuntimeError as error:
+            self.kill()
+            log = self._directory / "server.log"
+            raise RuntimeError(log.read_text() if log.exists() else str(error)) from None
+
+    def _wait_until_loaded(self) -> None:
         deadline = time.monotonic() + STARTUP_SECONDS
         with redis.Redis(port=self.port, socket_timeout=1) as client:
             while True:
@@ -83,11 +91,9 @@ class RedisServer:
                     client.ping()
                 except redis.AuthenticationError:  # it asks for a password, so it is up
                     return
-                except redis.RedisError:
-                    if self._process.poll() is not None or time.monotonic() > deadline:
-                        self.kill()
-                        log = self._directory / "server.log"
-                        raise RuntimeError(log.read_text() if log.exists() else "no server") from None
+                except redis.RedisError as error:
+                    if time.monotonic() > deadline:
+                        raise RuntimeError("the server does not answer") from error
                     time.sleep(0.01)
                 else:
                     return
@@ -119,10 +125,3 @@ class RedisServer:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from carscraper.exceptions import CodecError, ConfigurationError
 from carscraper.frontier import codec
 from carscraper.proxies import Proxy, ProxyPool, read_proxy
 from tests.hostile.conftest import SECONDS, Start
+from tests.ports import free_port, wait_until_listening
 from tests.standin import SPEC_PATH, StandIn
 
 CANARY = "c4n4ry%73%33cret"
@@ -33,9 +33,7 @@ class TinyProxy:
     """Debian's tinyproxy on a free port of 127.0.0.1, with one user; it can be killed and started again."""
 
     def __init__(self, directory: Path, password: str = "c4n4rys3cret") -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self._log = directory / f"tinyproxy-{self.port}.log"
         self._conf = directory / f"tinyproxy-{self.port}.conf"
         self._conf.write_text(
@@ -55,15 +53,7 @@ class TinyProxy:
         binary = shutil.which("tinyproxy")
         assert binary, "make servers"
         self._process = subprocess.Popen([binary, "-d", "-c", str(self._conf)], stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-            except OSError:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-            else:
-                return
+        wait_until_listening(self.port, self._process)
 
     def kill(self) -> None:
         if self._process is not None:

@@ -7,7 +7,11 @@ CarscraperError
 │   ├── FrontierUnavailable   raised when its server does not answer; worth another try
 │   ├── FrontierLost          raised when the crawl that a worker is part of is gone from its server
 │   └── ForeignFile           raised when a file is not ours, or of a version that we do not know
-└── CodecError            raised when a request cannot be written down or read back
+├── CodecError            raised when a request cannot be written down or read back
+└── StoreError            raised when a database cannot do what it was asked
+    ├── StoreUnavailable      raised when it does not answer, or not now; worth another try
+    ├── StoreRefused          raised when it says no: password, rights, a layout of a later version
+    └── SpoolDamaged          raised when what waits on disk for a database cannot be read
 """
 
 from __future__ import annotations
@@ -51,3 +55,19 @@ class ForeignFile(FrontierError):
 
 class CodecError(CarscraperError):
     """Raised when a request cannot be written down, or what was written cannot be read back."""
+
+
+class StoreError(CarscraperError):
+    """Raised when a database cannot do what it was asked."""
+
+
+class StoreUnavailable(StoreError):
+    """Raised when a database does not answer, or not now; the same call may be made again."""
+
+
+class StoreRefused(StoreError):
+    """Raised when a database says no, and would again: a wrong password, no rights, a layout of a later version."""
+
+
+class SpoolDamaged(StoreError):
+    """Raised when a record that waits on disk for a database is damaged, and it is not merely the torn end."""

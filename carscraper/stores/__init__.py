@@ -1,0 +1,1 @@
+"""Databases that records also go to, and the way there."""

@@ -40,6 +40,8 @@ class Config:
     max_drift: float
     proxies: tuple[str, ...] = field(repr=False)  # they may hold passwords
     proxy_cooldown: float
+    spool_max_bytes: int
+    store_patience: float
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
@@ -70,6 +72,8 @@ class Config:
             max_drift=_number(settings.get("CARS_MAX_DRIFT"), "CARS_MAX_DRIFT", float, 0.0, 1.0),
             proxies=_several(settings.get("CARS_PROXIES")),
             proxy_cooldown=seconds("CARS_PROXY_COOLDOWN", 0.1, 600),
+            spool_max_bytes=whole("CARS_SPOOL_MAX_BYTES", 0, 2**50),
+            store_patience=seconds("CARS_STORE_PATIENCE", 0, 86_400),
         )
 
     def make_output_dir(self) -> None:

@@ -29,6 +29,12 @@ def new_crawl_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
 
 
+def begin_time(crawl_id: str) -> str:
+    """When the crawl began, by the clock of the worker that began it: `2026-11-20T10:15:00Z`."""
+    began = time.strptime(crawl_id.partition("-")[0], "%Y%m%dT%H%M%SZ")
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", began)
+
+
 def new_worker_name() -> str:
     """A name that no other process has: host, process id, and six random hex digits."""
     host = re.sub(r"[^A-Za-z0-9]+", "-", socket.gethostname())[:32] or "host"

@@ -44,7 +44,9 @@ class PageRead:
 
 @dataclass(slots=True)
 class SetAside:
-    """A listing that the API named but that does not fit its known shape; everything else goes on without it."""
+    """A listing that the API named but that does not fit its known shape, or that a database cannot hold;
+    everything else goes on without it.
+    """
 
     url: str
     """The request that it came with."""
@@ -54,3 +56,5 @@ class SetAside:
     """What is odd about it."""
     id: str | None = field(default=None)
     """The listing's identifier, when that could be read."""
+    store: str = ""
+    """The database that cannot hold it though other stores may; empty when no store has it."""

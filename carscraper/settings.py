@@ -74,6 +74,22 @@ CARS_PROXY_COOLDOWN = os.environ.get("CARS_PROXY_COOLDOWN", "30")
 to restart.
 """
 
+CARS_SPOOL_MAX_BYTES = os.environ.get("CARS_SPOOL_MAX_BYTES", str(1024**3))
+"""Bytes on disk at most, for each worker and database, of records that wait for it: three catalogues. When they
+are used up, the crawl waits.
+"""
+
+CARS_STORE_PATIENCE = os.environ.get("CARS_STORE_PATIENCE", "60")
+"""Seconds that the end of a crawl waits for a database that takes nothing, 0 to 86400: as long as one restarts.
+What it has not taken by then is delivered by the next run.
+"""
+
+MONGO_URI = os.environ.get("MONGO_URI")
+"""Set: records also go to this MongoDB, `mongodb://host:port/database`."""
+
+POSTGRES_DSN = os.environ.get("POSTGRES_DSN")
+"""Set: records also go to this PostgreSQL, `postgresql://host:port/database`."""
+
 REDIS_URL = os.environ.get("REDIS_URL")
 """Set: frontier and response store are shared by all workers on this Redis."""
 

@@ -18,9 +18,17 @@ from carscraper.archive import Archive, Kept
 from carscraper.config import Config
 from carscraper.exceptions import CodecError, FrontierError, FrontierLost
 from carscraper.frontier import codec
+from carscraper.identity import begin_time
 from carscraper.items import PageRead, SetAside
-from carscraper.monitoring.verdict import GivenUp, Reading, Verdict, needs_another_sweep, reach_verdict
-from carscraper.pipelines.contract import durable_stores
+from carscraper.monitoring.verdict import (
+    GivenUp,
+    Reading,
+    Verdict,
+    delivered,
+    needs_another_sweep,
+    reach_verdict,
+)
+from carscraper.pipelines.contract import durable_stores, remote_stores
 from carscraper.pipelines.json_batches import JsonBatchesPipeline
 from carscraper.scheduler import FrontierScheduler, frontier_scheduler
 
@@ -83,12 +91,13 @@ class Completeness:
         """Have the books closed, by this worker or another, or have the crawl go on."""
         scheduler = frontier_scheduler(self._crawler)
         try:
+            await self._wait_for_databases()
             if scheduler is None:
                 await self._close_books_alone()
             elif await self._claims_end(scheduler):
                 await self._close_books_for_all(scheduler)
             elif (published := await scheduler.frontier.verdict()) is not None:
-                self._adopt(_verdict_from(published))
+                self._adopt(delivered(_verdict_from(published), self._undelivered()))
             else:
                 await asyncio.sleep(_POLL)
         except FrontierError as error:
@@ -140,6 +149,9 @@ class Completeness:
         """
         kept = await asyncio.to_thread(self._archive.kept)
         verdict = self._judge(reading, kept, dead, unfinished)
+        if verdict.complete and self._spider.reads_all:
+            await self._mark_removed(reading, kept)
+        verdict = delivered(verdict, self._undelivered())
         await asyncio.to_thread(self._archive.publish, kept)
         status = "complete" if verdict.complete else "incomplete"
         run = self._run(verdict, f"stopped: {stopped}" if stopped else status)
@@ -164,6 +176,24 @@ class Completeness:
         else:
             logger.error("The catalogue is NOT complete: %s", "; ".join(verdict.reasons))
 
+    # The databases
+
+    async def _wait_for_databases(self) -> None:
+        """Before the books are closed, everything on its way shall have arrived; a database that stands still is
+        given up after `CARS_STORE_PATIENCE`.
+        """
+        await asyncio.gather(*(store.wait_until_delivered() for store in remote_stores(self._crawler)))
+
+    async def _mark_removed(self, reading: Reading, kept: Kept) -> None:
+        seen = {listing for page in reading.pages for listing in page.ids}.union(kept.newest)
+        begun_at = begin_time(self._archive.crawl_id)
+        for store in remote_stores(self._crawler):
+            store.mark_removed(sorted(seen), begun_at, _utc(time.time()))
+        await self._wait_for_databases()
+
+    def _undelivered(self) -> dict[str, int]:
+        return {store.name: store.undelivered for store in remote_stores(self._crawler)}
+
     # When it has been stopped before its end
 
     async def _on_closed(self, reason: str) -> None:
@@ -186,7 +216,7 @@ class Completeness:
             await self._finish(reading, dead, unfinished=max(unfinished, 1), stopped=reason)
             return
         kept = await asyncio.to_thread(self._archive.kept)
-        verdict = self._judge(reading, kept, dead, max(unfinished, 1))
+        verdict = delivered(self._judge(reading, kept, dead, max(unfinished, 1)), self._undelivered())
         await asyncio.to_thread(self._archive.report, self._run(verdict, f"stopped: {reason}"))
         self._adopt(verdict)
 
@@ -266,7 +296,8 @@ def summary(verdict: Verdict) -> list[str]:
     ]
     lines += [f"why: {reason}" for reason in verdict.reasons]
     for item in verdict.set_aside[:5]:
-        lines.append(f"set aside: listing {item.id or '?'}: {item.path}: {item.problem}")
+        where = item.store or item.path
+        lines.append(f"set aside: listing {item.id or '?'}: {where}: {item.problem}")
     for request in verdict.given_up[:5]:
         lines.append(f"given up: {request.url}: {request.reason}")
     if verdict.missing:

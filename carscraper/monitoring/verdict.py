@@ -18,8 +18,8 @@ counts only when it has more rows than that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from carscraper.items import PageRead, SetAside
 
@@ -52,6 +52,8 @@ class Verdict:
     """Ids of listings that the API named but that were neither kept nor set aside."""
     set_aside: list[SetAside]
     given_up: list[GivenUp]
+    undelivered: dict[str, int] = field(default_factory=dict)
+    """Database to how many records wait on disk for it; none that has them all."""
     reasons: list[str] = field(default_factory=list)
     """Why it is not complete, a sentence each; empty when it is."""
 
@@ -107,6 +109,10 @@ def reach_verdict(
     aside_ids = {item.id for item in aside if item.id}
     missing = sorted(named.difference(kept, aside_ids))
     expected = len(named.union(kept)) if limit else (last[0].total if last else 0)
+    refused: dict[str, set[str | None]] = {}
+    for item in reading.set_aside:
+        if item.store:
+            refused.setdefault(item.store, set()).add(item.id)
     reasons = []
     if not reading.pages:
         reasons.append("no listing page was read")
@@ -118,6 +124,8 @@ def reach_verdict(
         reasons.append(f"{len(given_up)} requests were given up")
     if aside:
         reasons.append(f"{len(aside)} listings were set aside")
+    for store, ids in sorted(refused.items()):
+        reasons.append(f"{len(ids)} listings were set aside by {store}")
     if missing:
         reasons.append(f"{len(missing)} listings that the API named were not kept")
     if last and not limit and not unfinished:
@@ -134,7 +142,7 @@ def reach_verdict(
         without_specs=without_specs,
         sweeps=reading.sweeps,
         missing=missing,
-        set_aside=aside,
+        set_aside=[*aside, *_different(item for item in reading.set_aside if item.store)],
         given_up=list(given_up),
         reasons=reasons,
     )
@@ -142,8 +150,20 @@ def reach_verdict(
 
 def _still_aside(items: Iterable[SetAside], kept: Collection[str]) -> list[SetAside]:
     """Each listing set aside once, those left out that were kept after all, in a later reading of their page."""
-    different = {(item.id or (item.url, item.path)): item for item in items if item.id not in kept}
-    return list(different.values())
+    return _different(item for item in items if not item.store and item.id not in kept)
+
+
+def _different(items: Iterable[SetAside]) -> list[SetAside]:
+    return list({(item.store, item.id or (item.url, item.path)): item for item in items}.values())
+
+
+def delivered(verdict: Verdict, undelivered: Mapping[str, int]) -> Verdict:
+    """The verdict on a crawl whose databases still lack so many records, which wait on disk."""
+    waiting = {store: count for store, count in sorted(undelivered.items()) if count}
+    if not waiting:
+        return verdict
+    reasons = [f"{count} records wait on disk for {store}" for store, count in waiting.items()]
+    return replace(verdict, complete=False, undelivered=waiting, reasons=[*verdict.reasons, *reasons])
 
 
 def _covers_all(pages: Sequence[PageRead]) -> bool:

@@ -1,4 +1,4 @@
-"""What the scheduler needs to know of a store before it may acknowledge a request."""
+"""What the rest of the project needs to know of a store."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+    from carscraper.items import SetAside
 
 
 @runtime_checkable
@@ -22,6 +24,44 @@ class DurableStore(Protocol):
     """Every item up to this number will still be there after a kill; grows, never above `received`."""
 
 
+@runtime_checkable
+class RemoteStore(Protocol):
+    """A durable store whose records may still wait on this machine's disk for the database they are meant for."""
+
+    name: str
+    """For people: `MongoDB`."""
+    undelivered: int
+    """How many wait; also known after the spider was closed."""
+
+    async def wait_until_delivered(self) -> None:
+        """Return when none waits, or the database has stood still for too long."""
+
+    def mark_removed(self, seen: list[str], begun_at: str, removed_at: str) -> None:
+        """Have the listings marked that a complete crawl, begun at that time, has not seen.
+
+        Times as in `Car.scraped_at`.
+        """
+
+
+@runtime_checkable
+class Ledger(Protocol):
+    """The store that keeps what the verdict is reached from."""
+
+    async def note(self, item: SetAside) -> None:
+        """Keep it, and return when it is durable; at any time, also while the spider is closed."""
+
+
 def durable_stores(crawler: Crawler) -> list[DurableStore]:
     """The stores among the pipelines of a running crawl."""
     return [store for store in crawler.engine.scraper.itemproc.middlewares if isinstance(store, DurableStore)]
+
+
+def remote_stores(crawler: Crawler) -> list[RemoteStore]:
+    """The databases among them."""
+    return [store for store in crawler.engine.scraper.itemproc.middlewares if isinstance(store, RemoteStore)]
+
+
+def ledger(crawler: Crawler) -> Ledger | None:
+    """The ledger, when there is one among the pipelines."""
+    pipelines = crawler.engine.scraper.itemproc.middlewares
+    return next((pipeline for pipeline in pipelines if isinstance(pipeline, Ledger)), None)

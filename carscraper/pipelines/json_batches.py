@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_LOOK = 0.01
+"""Seconds between two looks whether a commit is through."""
+
 
 class JsonBatchesPipeline:
     """Keeps every `Car`, and in the ledger every `PageRead` and `SetAside`, in batches under
@@ -33,7 +36,7 @@ class JsonBatchesPipeline:
     committed is not acknowledged, and comes again in the next run. (This is a `DurableStore`.)
 
     A record that JSON cannot hold is set aside with its reason. The ledger's items are dropped here, after
-    they were kept: they are not cars, and no feed shall show them.
+    they were kept: they are not cars, and no database or feed shall have them.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
@@ -79,6 +82,17 @@ class JsonBatchesPipeline:
                 self._keep(LEDGER, item)
                 raise DropItem("kept in the ledger", log_level="DEBUG")
         return item
+
+    async def note(self, item: SetAside) -> None:
+        """Keep an item in the ledger, durably, whoever found it; at any time, also while the spider is closed."""
+        self._keep(LEDGER, item)
+        number = self.received
+        while self.durable < number and not self._failed:
+            if self._committer.done():
+                await self._commit()
+            else:
+                self._full.set()
+                await asyncio.sleep(_LOOK)
 
     async def close_spider(self) -> None:
         """Commit what is left."""

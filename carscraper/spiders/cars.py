@@ -58,6 +58,11 @@ class CarsSpider(Spider):
         spider._set_crawler(crawler)
         return spider
 
+    @property
+    def reads_all(self) -> bool:
+        """True when neither a limit nor a filter leaves anything out, so that what is not seen is not there."""
+        return not self.limit and self.filters == SearchFilters()
+
     async def start(self) -> AsyncIterator[Request]:
         """The first page of the first sweep."""
         yield self.page_request(0, self._config.page_size, sweep=1, end=None)

@@ -1,0 +1,176 @@
+"""Records to the databases whose addresses are set, each at its own pace."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary
+
+import orjson
+from scrapy.exceptions import DropItem, NotConfigured
+
+from carscraper.config import Config
+from carscraper.exceptions import ConfigurationError, StoreError
+from carscraper.identity import crawl_identity
+from carscraper.items import Car, SetAside
+from carscraper.pipelines.contract import ledger
+from carscraper.stopping import is_stopping, stop_crawl
+from carscraper.stores.build import SETTINGS, build_database
+from carscraper.stores.delivery import Bounds, Delivery, Removal
+from carscraper.stores.record import Record, Records
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+
+    from carscraper.stores.contract import Database, Refused
+
+logger = logging.getLogger(__name__)
+
+_LOOK = 0.5
+"""Seconds between two looks whether the crawl is stopping, while the database and the disk have no room."""
+
+
+class _DatabasePipeline:
+    """Hands every `Car` to one database, over a `Delivery`. (This is a `DurableStore` and a `RemoteStore`.)
+
+    Stats, `<key>` being `mongo` or `postgres`: `store/<key>/written`, `store/<key>/spooled`,
+    `store/<key>/set_aside`, `store/<key>/undelivered`, all set when the crawl ends.
+    """
+
+    key: ClassVar[str]
+
+    def __init__(self, crawler: Crawler, database: Database) -> None:
+        self._crawler = crawler
+        self._config = Config.from_settings(crawler.settings)
+        self._database = database
+        self._records = _shared_records(crawler)
+        self._delivery: Delivery | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Off when the database's address is not set. Raises `ConfigurationError` when it is refused."""
+        database = build_database(crawler.settings, cls.key)
+        if database is None:
+            raise NotConfigured
+        return cls(crawler, database)
+
+    @property
+    def name(self) -> str:
+        """The database's name, for people."""
+        return self._database.name
+
+    @property
+    def received(self) -> int:
+        """Number of the record that came last."""
+        return self._delivery.received if self._delivery else 0
+
+    @property
+    def durable(self) -> int:
+        """Every record up to this number is in the database, or on this machine's disk on its way there."""
+        return self._delivery.durable if self._delivery else 0
+
+    @property
+    def undelivered(self) -> int:
+        """How many records have not reached the database yet."""
+        return self._delivery.undelivered if self._delivery else 0
+
+    async def open_spider(self) -> None:
+        """Raises `ConfigurationError` when the database says no, or what waits for it cannot be read."""
+        config = self._config
+        delivery = Delivery(
+            self._database,
+            config.output_dir / "spool" / self.key,
+            crawl_identity(self._crawler).worker,
+            Bounds(config.batch_size, config.batch_seconds, config.spool_max_bytes, config.store_patience),
+            on_set_aside=self._set_aside,
+            on_refused=self._stop,
+        )
+        try:
+            await delivery.open()
+        except StoreError as error:
+            raise ConfigurationError(f"{SETTINGS[self.key]}: {error}") from error
+        except OSError as error:
+            raise ConfigurationError(
+                f"CARS_OUTPUT_DIR: {config.output_dir} cannot be written: {error.strerror or error}"
+            ) from error
+        self._delivery = delivery
+
+    async def process_item(self, item: Any) -> Any:
+        """Take a car in, when there is room; everything else passes."""
+        if isinstance(item, Car):
+            delivery = self._open
+            while not delivery.has_room and not is_stopping(self._crawler):
+                await delivery.wait_for_room(_LOOK)
+            try:
+                record = self._records.of(item)
+            except orjson.JSONEncodeError as error:
+                raise DropItem(f"JSON cannot hold listing {item.id}: {error}") from error
+            delivery.take(record)
+        return item
+
+    async def close_spider(self) -> None:
+        """Deliver or spool what is left."""
+        if self._delivery is None:
+            return
+        await self._delivery.close()
+        for figure in ("written", "spooled", "undelivered"):
+            self._crawler.stats.set_value(f"store/{self.key}/{figure}", getattr(self._delivery, figure))
+
+    async def wait_until_delivered(self) -> None:
+        """Return when every record has reached the database, or it has stood still for `CARS_STORE_PATIENCE`."""
+        await self._open.wait_until_delivered()
+
+    def mark_removed(self, seen: list[str], begun_at: str, removed_at: str) -> None:
+        """Have the listings marked that a complete crawl has not seen, behind all records taken before."""
+        self._open.take(Removal(seen, begun_at, removed_at))
+
+    @property
+    def _open(self) -> Delivery:
+        if self._delivery is None:
+            raise RuntimeError(f"{type(self).__name__} is not open")
+        return self._delivery
+
+    async def _set_aside(self, refused: Refused) -> None:
+        """Durable before the record counts as delivered, so that none is missing without its reason."""
+        logger.error("%s cannot hold listing %s: %s", self._database.name, refused.id, refused.problem)
+        self._crawler.stats.inc_value(f"store/{self.key}/set_aside")
+        book = ledger(self._crawler)
+        if book is not None:
+            await book.note(SetAside(refused.url, "", refused.problem, refused.id, self._database.name))
+
+    def _stop(self, error: StoreError) -> None:
+        stop_crawl(self._crawler, "store_refused", f"{SETTINGS[self.key]}: {error}")
+
+
+class MongoPipeline(_DatabasePipeline):
+    """Keeps every `Car` in the MongoDB at `MONGO_URI`."""
+
+    key = "mongo"
+
+
+class PostgresPipeline(_DatabasePipeline):
+    """Keeps every `Car` in the PostgreSQL at `POSTGRES_DSN`."""
+
+    key = "postgres"
+
+
+class _LastRecord:
+    """Makes one record for all databases: an item goes through the pipelines one after the other."""
+
+    def __init__(self) -> None:
+        self._records = Records()
+        self._last: tuple[Car, Record] | None = None
+
+    def of(self, car: Car) -> Record:
+        if self._last is None or self._last[0] is not car:
+            self._last = car, self._records.of(car)
+        return self._last[1]
+
+
+_records: WeakKeyDictionary[Crawler, _LastRecord] = WeakKeyDictionary()
+
+
+def _shared_records(crawler: Crawler) -> _LastRecord:
+    return _records.setdefault(crawler, _LastRecord())

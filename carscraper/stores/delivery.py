@@ -1,0 +1,353 @@
+"""The way of records to one database: straight from memory, or over the disk while the database is behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from carscraper.exceptions import StoreError, StoreUnavailable
+from carscraper.items import Car
+from carscraper.stores.contract import Database, Refused
+from carscraper.stores.record import Record, Records
+from carscraper.stores.spool import Spool
+
+logger = logging.getLogger(__name__)
+
+_LATE = 3.0
+"""Seconds that a record waits in memory for a database that answers; then it goes to disk."""
+_ROOM = 4
+"""Batches in memory at most, before the crawl has to wait."""
+_LOOK = 0.1
+"""Seconds between two looks whether something is late."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
+"""Seconds before a database that does not answer is asked again, at most; doubled each time."""
+_FAREWELL = 3.0
+"""Seconds that the last records are given to reach the database when the crawl ends; then they go to disk."""
+_SAY_EVERY = 10.0
+"""Seconds between two lines on what is still waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """The end of a complete crawl: what it has not seen is off the site. Travels behind the crawl's records."""
+
+    seen: list[str]
+    begun_at: str
+    removed_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much at once, and how long; times in seconds."""
+
+    batch_size: int
+    batch_seconds: float
+    spool_bytes: int
+    patience: float
+    """How long a database may stand still before `wait_until_delivered` gives it up."""
+
+
+class Delivery:
+    """Takes records for one database and numbers them; `durable` grows when they are there, or on disk.
+
+    A batch is written when it is full or a second old. While the database does not answer, or is slower than
+    the crawl, what comes is written to a spool under `directory` instead, and read back from there in its order;
+    so other stores need not wait. When the spool is full too, `has_room` becomes false: the crawl has to wait.
+    Spools that an earlier process has left are delivered first.
+
+    The spool is no detour that all records take, because it is on this machine's disk: as long as the database
+    keeps up, nothing counts as durable that it has not got.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        directory: Path,
+        worker: str,
+        bounds: Bounds,
+        *,
+        on_set_aside: Callable[[Refused], Awaitable[None]],
+        on_refused: Callable[[StoreError], None],
+    ) -> None:
+        self.received = 0
+        self.durable = 0
+        self.written = 0
+        """Records that reached the database, those from earlier processes included."""
+        self.spooled = 0
+        """Records that were written to disk on their way."""
+        self._database = database
+        self._directory = directory
+        self._worker = worker
+        self._bounds = bounds
+        self._on_set_aside = on_set_aside
+        self._on_refused = on_refused
+        self._records = Records()
+        self._pending: deque[tuple[float, Record | Removal]] = deque()
+        self._spools: list[Spool] = []
+        self._disk = asyncio.Lock()
+        self._news = asyncio.Event()
+        self._roomy = asyncio.Event()
+        self._roomy.set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._connected = False
+        self._down = False
+        self._spool_full = False
+        self._hurry = False
+        self._progress = time.monotonic()
+        self._left_behind = 0
+
+    async def open(self) -> None:
+        """Connect, and take over what earlier processes have left.
+
+        Raises `StoreRefused`, `SpoolDamaged`, or `OSError` when the directory cannot be used; a database that
+        does not answer is waited for in the background.
+        """
+        try:
+            await self._database.open()
+            self._connected = True
+        except StoreUnavailable as error:
+            self._note_down(error)
+        adopted, foreign = await asyncio.to_thread(
+            Spool.adopt, self._directory, self._database.target, max_bytes=self._bounds.spool_bytes
+        )
+        for other in foreign:
+            logger.warning(
+                "Records in %s wait for another %s than %s", other, self._database.name, self._database.target
+            )
+        own = await asyncio.to_thread(
+            Spool.open,
+            self._directory / self._worker,
+            self._database.target,
+            max_bytes=self._bounds.spool_bytes,
+        )
+        self._spools = [*adopted, own]
+        if left := self._backlog:
+            logger.info("%d records of an earlier run wait for %s", left, self._database.name)
+        self._tasks = [
+            asyncio.create_task(self._send_for_ever()),
+            asyncio.create_task(self._spool_for_ever()),
+        ]
+
+    @property
+    def has_room(self) -> bool:
+        """False while what is in memory has to wait for database and disk."""
+        return self._roomy.is_set()
+
+    async def wait_for_room(self, seconds: float) -> None:
+        """Return when there is room, or after that time."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._roomy.wait(), seconds)
+
+    def take(self, element: Record | Removal) -> None:
+        """Take one in; it is durable once `durable` has reached the number that it got."""
+        now = time.monotonic()
+        if not self._pending and not self._backlog:
+            self._progress = now
+        self._pending.append((now, element))
+        self.received += 1
+        waiting = len(self._pending)
+        if waiting == 1 or waiting == self._bounds.batch_size:
+            self._news.set()
+        if waiting >= _ROOM * self._bounds.batch_size:
+            self._roomy.clear()
+
+    @property
+    def undelivered(self) -> int:
+        """How many have not reached the database, in memory and on disk; also after `close`."""
+        return self._left_behind if not self._tasks else len(self._pending) + self._backlog
+
+    async def wait_until_delivered(self) -> int:
+        """Return when all have reached the database, or it has stood still for too long; how many have not."""
+        self._hurry = True
+        self._news.set()
+        said = time.monotonic()
+        while self.undelivered and time.monotonic() < self._progress + self._bounds.patience:
+            if time.monotonic() > said + _SAY_EVERY:
+                said = time.monotonic()
+                logger.info("%d records still wait for %s", self.undelivered, self._database.name)
+            await asyncio.sleep(_LOOK / 2)
+        self._hurry = False
+        return self.undelivered
+
+    async def close(self) -> None:
+        """Write what is left, to the database or to disk, and let go. What fits nowhere is not durable."""
+        self._hurry = True
+        self._news.set()
+        until = time.monotonic() + _FAREWELL
+        while self._pending and not self._down and not self._backlog and time.monotonic() < until:
+            await asyncio.sleep(_LOOK / 10)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._pending:
+            await self._spool_pending(beyond_bound=True)
+        self._left_behind = len(self._pending) + self._backlog
+        self._tasks = []
+        if self._left_behind:
+            logger.warning(
+                "%d records wait on disk for %s; the next run delivers them",
+                self._left_behind,
+                self._database.name,
+            )
+        await self._database.close()
+        for spool in self._spools:
+            await asyncio.to_thread(spool.close)
+
+    # To the database
+
+    async def _send_for_ever(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            await self._until_there_is_a_batch()
+            try:
+                if not self._connected:
+                    await self._database.open()
+                    self._connected = True
+                await self._send_batch()
+            except StoreUnavailable as error:
+                self._connected = False
+                self._note_down(error)
+                await asyncio.sleep(random.uniform(pause / 2, pause))
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            except StoreError as error:
+                self._down = True
+                self._on_refused(error)
+                return
+            else:
+                pause = _FIRST_PAUSE
+                self._note_up()
+
+    async def _until_there_is_a_batch(self) -> None:
+        while not (self._backlog or self._is_batch_ready()):
+            self._news.clear()
+            rest = None
+            if self._pending:
+                rest = max(0.0, self._pending[0][0] + self._bounds.batch_seconds - time.monotonic())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), rest)
+
+    def _is_batch_ready(self) -> bool:
+        return bool(self._pending) and (
+            self._hurry
+            or len(self._pending) >= self._bounds.batch_size
+            or time.monotonic() >= self._pending[0][0] + self._bounds.batch_seconds
+        )
+
+    async def _send_batch(self) -> None:
+        """What waits on disk goes first, so that a removal never overtakes the records before it."""
+        spool = next((spool for spool in self._spools if len(spool)), None)
+        if spool is not None:
+            async with self._disk:
+                payloads = await asyncio.to_thread(spool.read, self._bounds.batch_size)
+            await self._write([self._decode(payload) for payload in payloads])
+            async with self._disk:
+                await asyncio.to_thread(spool.drop, len(payloads))
+        else:
+            batch = [element for _, element in islice(self._pending, self._bounds.batch_size)]
+            upto = self.durable + len(batch)
+            await self._write(batch)
+            self._let_go(upto)
+        self._progress = time.monotonic()
+
+    async def _write(self, elements: Sequence[Record | Removal]) -> None:
+        records: list[Record] = []
+        for element in elements:
+            if isinstance(element, Record):
+                records.append(element)
+                continue
+            await self._upsert(records)
+            records = []
+            gone = await self._database.mark_removed(element.seen, element.begun_at, element.removed_at)
+            logger.info("%s: %d listings are marked as removed", self._database.name, gone)
+        await self._upsert(records)
+
+    async def _upsert(self, records: list[Record]) -> None:
+        if records:
+            refused = await self._database.upsert(records)
+            for one in refused:
+                await self._on_set_aside(one)
+            self.written += len(records) - len(refused)
+
+    def _let_go(self, upto: int) -> None:
+        """Forget what is durable up to this number; some or all of it may have gone to disk meanwhile."""
+        while self.durable < upto:
+            self._pending.popleft()
+            self.durable += 1
+        if len(self._pending) < _ROOM * self._bounds.batch_size:
+            self._roomy.set()
+
+    def _note_down(self, error: StoreUnavailable) -> None:
+        if not self._down:
+            self._down = True
+            logger.warning(
+                "%s does not answer (%s); records wait on disk until it does", self._database.name, error
+            )
+
+    def _note_up(self) -> None:
+        if self._down:
+            self._down = False
+            logger.info("%s answers again; %d records wait for it", self._database.name, self.undelivered)
+
+    # To the disk
+
+    async def _spool_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK)
+            if self._is_late():
+                await self._spool_pending()
+
+    def _is_late(self) -> bool:
+        if not self._pending:
+            return False
+        age = time.monotonic() - self._pending[0][0]
+        if self._down or self._backlog:
+            return len(self._pending) >= self._bounds.batch_size or age >= self._bounds.batch_seconds
+        return age >= _LATE
+
+    async def _spool_pending(self, *, beyond_bound: bool = False) -> None:
+        """Write all of memory to disk. A batch that is under way to the database may then be written twice."""
+        payloads = [self._encode(element) for _, element in self._pending]
+        upto = self.durable + len(payloads)
+        own = self._spools[-1]
+        try:
+            async with self._disk:
+                fits = await asyncio.to_thread(own.append, payloads, beyond_bound=beyond_bound)
+        except OSError as error:
+            fits, problem = False, f"cannot be written: {error.strerror or error}"
+        else:
+            problem = f"is full ({self._bounds.spool_bytes} bytes)"
+        if fits:
+            self.spooled += len(payloads)
+            self._spool_full = False
+            self._let_go(upto)
+        elif not self._spool_full:
+            self._spool_full = True
+            logger.warning(
+                "The spool of %s %s; the crawl waits for the database", self._database.name, problem
+            )
+
+    @property
+    def _backlog(self) -> int:
+        return sum(len(spool) for spool in self._spools)
+
+    def _encode(self, element: Record | Removal) -> bytes:
+        if isinstance(element, Record):
+            return orjson.dumps({"car": element.car})
+        return orjson.dumps({"removal": asdict(element)})
+
+    def _decode(self, payload: bytes) -> Record | Removal:
+        found: dict[str, dict[str, Any]] = orjson.loads(payload)
+        if "removal" in found:
+            return Removal(**found["removal"])
+        return self._records.of(Car(**found["car"]))

@@ -7,7 +7,7 @@ text, so that a new spelling is seen in the figures of a crawl and added here on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, Literal
@@ -73,11 +73,8 @@ def read_quantity(text: str, unit: Unit) -> int | float | None:
 
 
 def _read(text: str, unit: Unit) -> object:
-    return _UNREADABLE if len(text) > _LONGEST else _read_short(text, unit)
-
-
-@lru_cache(maxsize=65536)
-def _read_short(text: str, unit: Unit) -> object:
+    if len(text) > _LONGEST:
+        return _UNREADABLE
     plain = " ".join(text.split()).casefold()
     if plain in NULLS:
         return None
@@ -250,37 +247,65 @@ _TEXTS = (
 """Columns that hold an attribute's text."""
 
 
-def typed_row(attributes: Mapping[str, Any], specs: Iterable[Mapping[str, Any]]) -> TypedRow:
-    """The row of a car from its attributes and the groups of its specification, both as the API gave them.
+@dataclass(frozen=True, slots=True)
+class SpecColumns:
+    """What a specification says of every car that has it, made once for all of them by `spec_columns`."""
 
-    Of several labels of one column, and of a label that comes several times, the first value that can be
-    read counts.
-    """
-    told = _by_label(specs)
-    image = attributes.get("image")
-    pictures = image.get("count") if type(image) is dict else image
-    read = _Reader()
-    row: dict[str, Any] = {name: read.text(name, attributes.get(name)) for name in _TEXTS}
-    row["year"] = read.number("year", attributes.get("year"), FIRST_YEAR, LAST_YEAR)
-    row["price_zar"] = read.number("price_zar", attributes.get("price"), 0, _MOST)
-    row["monthly_price_zar"] = read.number("monthly_price_zar", attributes.get("monthly_price"), 0, _MOST)
-    row["mileage_km"] = read.quantity("mileage_km", "km", [attributes.get("mileage")])
-    row["seats"] = read.quantity("seats", "", [attributes.get("seats"), *told.get("seats quantity", ())])
-    row["agent_coord_0"] = read.number("agent_coord_0", attributes.get("agent_coords_0_coord"), -180, 180)
-    row["agent_coord_1"] = read.number("agent_coord_1", attributes.get("agent_coords_1_coord"), -180, 180)
-    row["image_count"] = read.number("image_count", pictures, 0, _MOST)
-    row["driven_wheels"] = read.text("driven_wheels", next(iter(told.get("driven wheels", ())), None))
-    for column, unit, labels in _WANTED:
-        row[column] = read.quantity(column, unit, [raw for label in labels for raw in told.get(label, ())])
-    return TypedRow(**row, unread=read.unread)
+    values: dict[str, Any]
+    """The columns that come from the specification alone, in their order."""
+    unread: dict[str, Any]
+    """Of those columns, as in `TypedRow.unread`."""
+    seats: tuple[Any, ...]
+    """Raw numbers of seats, for the listings that do not tell."""
 
 
-def _by_label(specs: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def spec_columns(specs: Iterable[Mapping[str, Any]]) -> SpecColumns:
+    """What the groups of a specification, as the API gave them, say of every car that has it."""
     told: dict[str, list[Any]] = {}
     for group in specs:
         for attr in group["attrs"]:
-            told.setdefault(attr["label"].strip().casefold(), []).append(attr["value"])
-    return told
+            label = attr["label"]
+            known = _known_label(label) if len(label) <= _LONGEST else None
+            if known is not None:
+                told.setdefault(known, []).append(attr["value"])
+    read = _Reader()
+    values: dict[str, Any] = {"driven_wheels": read.first_text("driven_wheels", told.get(_DRIVEN_WHEELS, ()))}
+    for column, labels in _WANTED:
+        values[column] = read.quantity(column, [raw for label in labels for raw in told.get(label, ())])
+    return SpecColumns(values, read.unread, tuple(told.get(_SEATS, ())))
+
+
+def typed_row(attributes: Mapping[str, Any], specs: Iterable[Mapping[str, Any]] | SpecColumns) -> TypedRow:
+    """The row of a car from its attributes and the groups of its specification, both as the API gave them.
+
+    Of several labels of one column, and of a label that comes several times, the first value that can be
+    read counts. For cars that share a specification, what `spec_columns` made of it may be given in place
+    of the groups: the row is the same, in less than half the time.
+    """
+    if not isinstance(specs, SpecColumns):
+        specs = spec_columns(specs)
+    get = attributes.get
+    image = get("image")
+    pictures = image.get("count") if type(image) is dict else image
+    read = _Reader()
+    text, number = read.text, read.number
+    row: dict[str, Any] = {name: text(name, get(name)) for name in _TEXTS}
+    row["year"] = number("year", get("year"), FIRST_YEAR, LAST_YEAR)
+    row["price_zar"] = number("price_zar", get("price"), 0, _MOST)
+    row["monthly_price_zar"] = number("monthly_price_zar", get("monthly_price"), 0, _MOST)
+    row["mileage_km"] = read.quantity("mileage_km", (get("mileage"),))
+    row["seats"] = read.quantity("seats", (get("seats"), *specs.seats))
+    row["agent_coord_0"] = number("agent_coord_0", get("agent_coords_0_coord"), -180, 180)
+    row["agent_coord_1"] = number("agent_coord_1", get("agent_coords_1_coord"), -180, 180)
+    row["image_count"] = number("image_count", pictures, 0, _MOST)
+    return TypedRow(**row, **specs.values, unread={**read.unread, **specs.unread})
+
+
+@lru_cache(maxsize=4096)
+def _known_label(label: str) -> str | None:
+    """The label as it is looked for, whatever its case; None when nothing is looked for under it."""
+    folded = label.strip().casefold()
+    return folded if folded in _LABELS else None
 
 
 class _Reader:
@@ -296,36 +321,67 @@ class _Reader:
             self.unread[column] = raw
             return None
         text = raw.strip()
-        return None if text.casefold() in NULLS else text
+        return None if len(text) <= _LONGEST_NULL and text.casefold() in NULLS else text
+
+    def first_text(self, column: str, raws: Iterable[Any]) -> str | None:
+        for raw in raws:
+            text = self.text(column, raw)
+            if text is not None:
+                self.unread.pop(column, None)
+                return text
+        return None
 
     def number(self, column: str, raw: Any, least: int, most: int) -> int | float | None:
-        value = raw if type(raw) in (int, float) and least <= raw <= most else None
-        return self._as_column(column, value, raw)
+        if raw is None:
+            return None
+        if type(raw) in (int, float) and least <= raw <= most:
+            value = _in_type(raw, COLUMNS[column])
+            if value is not None:
+                return value
+        self.unread[column] = raw
+        return None
 
-    def quantity(self, column: str, unit: Unit, raws: Sequence[Any]) -> int | float | None:
-        doubtful = None
+    def quantity(self, column: str, raws: Iterable[Any]) -> Any:
+        doubtful, read = None, _READS[column]
         for raw in raws:
-            value = _read(raw, unit) if type(raw) is str else None if raw is None else _UNREADABLE
-            if value is not None and value is not _UNREADABLE:
-                return self._as_column(column, value, raw)
-            if value is _UNREADABLE and doubtful is None:
-                doubtful = raw
-        return self._as_column(column, None, doubtful)
-
-    def _as_column(self, column: str, value: Any, raw: Any) -> int | float | None:
-        """The value in the column's own type; what does not fit it without loss is unread."""
-        if value is None:
-            if raw is not None:
-                self.unread[column] = raw
-            return None
-        if COLUMNS[column] is float:
-            return float(value)
-        if value != int(value):
-            self.unread[column] = raw
-            return None
-        return int(value)
+            if raw is None:
+                continue
+            value = read(raw) if type(raw) is str and len(raw) <= _LONGEST else _UNREADABLE
+            if value is _UNREADABLE:
+                doubtful = raw if doubtful is None else doubtful
+            elif value is not None:
+                return value
+        if doubtful is not None:
+            self.unread[column] = doubtful
+        return None
 
 
-_WANTED = [
-    (column, unit, [label.casefold() for label in labels]) for column, (unit, labels) in _QUANTITIES.items()
-]
+def _in_type(number: int | float, kind: type) -> int | float | None:
+    """The number as a float, or as an int; None when it has a fraction and an int is due."""
+    if kind is float:
+        return float(number)
+    whole = int(number)
+    return whole if whole == number else None
+
+
+def _quantity_reader(column: str, unit: Unit) -> Callable[[str], object]:
+    """What `_read` gives, in the column's type; a number that does not fit it without loss is not read."""
+
+    @lru_cache(maxsize=8192)
+    def read(text: str) -> object:
+        value = _read(text, unit)
+        if value is None or value is _UNREADABLE:
+            return value
+        fitting = _in_type(value, COLUMNS[column])  # type: ignore[arg-type]
+        return _UNREADABLE if fitting is None else fitting
+
+    return read
+
+
+_SEATS, _DRIVEN_WHEELS = "seats quantity", "driven wheels"
+_WANTED = [(column, [label.casefold() for label in labels]) for column, (_, labels) in _QUANTITIES.items()]
+_LABELS = {_SEATS, _DRIVEN_WHEELS, *(label for _, labels in _WANTED for label in labels)}
+_READS = {column: _quantity_reader(column, unit) for column, (unit, _) in _QUANTITIES.items()}
+_READS["mileage_km"] = _quantity_reader("mileage_km", "km")
+_READS["seats"] = _quantity_reader("seats", "")
+_LONGEST_NULL = max(len(null) for null in NULLS)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carscraper.api import units
-from carscraper.api.units import COLUMNS, TypedRow, read_quantity, typed_row
+from carscraper.api.units import COLUMNS, TypedRow, read_quantity, spec_columns, typed_row
 from carscraper.exceptions import ApiError
 from tests.api.samples import listing
 
@@ -239,3 +239,45 @@ def test_every_column_is_documented():
         if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr)
     }
     assert documented == {*COLUMNS, "unread"}
+
+
+VALUES = st.sampled_from(
+    ["110 kW", "8.5 s", "n/a", "-", "", "5", "5.5", "front", "R 499 900", "1.4 l"]
+) | st.text(max_size=8)
+LABELS = st.sampled_from(
+    ["Power Max", "power maximum total", " Engine Size ", "Seats quantity", "Driven Wheels"]
+)
+GROUPS = st.lists(
+    st.builds(
+        lambda attrs: {"title": None, "attrs": attrs},
+        st.lists(
+            st.builds(
+                lambda label, value: {"label": label, "value": value}, LABELS | st.text(max_size=8), VALUES
+            )
+        ),
+    ),
+    max_size=4,
+)
+
+
+@given(
+    st.fixed_dictionaries({}, optional=dict.fromkeys(listing()["attributes"], JSON | VALUES)),
+    GROUPS,
+)
+def test_a_specification_made_ready_before_gives_the_same_row(attributes, specs):
+    made = spec_columns(specs)
+    for _ in range(2):  # it is for many cars, none of which may change it
+        row, expected = typed_row(attributes, made), typed_row(attributes, specs)
+        assert row == expected
+        assert list(row.unread.items()) == list(expected.unread.items())
+
+
+@given(GROUPS)
+def test_what_a_specification_says_is_what_its_cars_are_told(specs):
+    made, row = spec_columns(specs), typed_row({}, specs)
+    assert {name: getattr(row, name) for name in made.values} == made.values
+    assert {name: raw for name, raw in row.unread.items() if name != "seats"} == made.unread
+
+
+def test_driven_wheels_are_the_first_that_are_told():
+    assert typed_row({}, groups(Driven_Wheels="n/a", DRIVEN_wheels=" rear ")).driven_wheels == "rear"

@@ -115,8 +115,10 @@ class _DatabasePipeline:
         if self._delivery is None:
             return
         await self._delivery.close()
-        for figure in ("written", "spooled", "undelivered"):
-            self._crawler.stats.set_value(f"store/{self.key}/{figure}", getattr(self._delivery, figure))
+        stats = self._crawler.stats
+        stats.set_value(f"store/{self.key}/written", self._delivery.written)
+        stats.set_value(f"store/{self.key}/spooled", self._delivery.spooled)
+        stats.set_value(f"store/{self.key}/undelivered", self._delivery.undelivered)
 
     async def wait_until_delivered(self) -> None:
         """Return when every record has reached the database, or it has stood still for `CARS_STORE_PATIENCE`."""

@@ -1,0 +1,205 @@
+"""Databases that are killed, down, cut off or slow in the middle of a crawl: nothing is missing, nothing is twice."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.crawling import Crawl, crawl, wait_until
+from tests.databases.looking import Databases, assert_same, kept
+from tests.standin import StandIn
+from tests.tcp_proxy import TcpProxy
+
+LISTINGS = 1500
+KILLS = 5
+BATCHES = {"CARS_PAGE_SIZE": 20, "CARS_BATCH_SIZE": 50, "CARS_BATCH_SECONDS": 0.1}
+"""Small ones, so that there are many in a small catalogue."""
+
+
+def spool_bytes(out: Path) -> int:
+    return sum(path.stat().st_size for path in (out / "spool").rglob("*") if path.is_file())
+
+
+def committed(out: Path) -> int:
+    """Records in JSON batches so far."""
+    return sum(path.read_bytes().count(b"\n") for path in (out / "batches").rglob("*.cars.jsonl"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_five_kills_of_each_server_lose_nothing(
+    seed: int, mortal: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    dice = random.Random(seed)
+    site = stand_in(LISTINGS, latency=0.15)
+    with crawl(site.url, tmp_path, settings=BATCHES, env=mortal.env) as run:
+        for _ in range(KILLS):
+            asked = site.counts()["requests"]
+            wait_until(lambda asked=asked: site.counts()["requests"] >= asked + dice.randint(10, 40), 60)
+            assert run.running, run.log
+            mortal.mongo.kill()
+            mortal.postgres.kill()
+            asked = site.counts()["requests"]
+            wait_until(lambda asked=asked: site.counts()["requests"] >= asked + dice.randint(0, 25), 60)
+            mortal.mongo.start()
+            mortal.postgres.start()
+        assert run.wait(120) == 0, run.log
+    assert sorted(run.cars()) == sorted(site.ids())
+    assert_same(mortal, tmp_path)
+    assert all(len(document["prices"]) <= 1 for document in mortal.documents().values())
+    assert run.log.count("does not answer") >= 2, run.log
+
+
+def test_servers_that_are_down_at_the_start_get_everything_once_they_are_up(
+    mortal: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    site = stand_in(600, latency=0.05)
+    mortal.mongo.kill()
+    mortal.postgres.kill()
+    with crawl(site.url, tmp_path, settings=BATCHES, env=mortal.env) as run:
+        wait_until(lambda: committed(tmp_path) >= 200, 60, what="JSON goes on")
+        mortal.mongo.start()
+        mortal.postgres.start()
+        assert run.wait(120) == 0, run.log
+    assert_same(mortal, tmp_path)
+
+
+def test_a_crawl_ends_without_a_database_and_the_next_run_delivers_what_waited(
+    mortal: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    """The next run reads twenty listings only, so the others come from the spool; the removals, too."""
+    site = stand_in(400)
+    with crawl(site.url, tmp_path, settings=BATCHES, env=mortal.env) as run:
+        assert run.wait(60) == 0, run.log
+    gone = set(site.ids()[100:105])
+    site.churn(remove=sorted(gone), add=50)
+    mortal.postgres.kill()
+    patience = {**BATCHES, "CARS_STORE_PATIENCE": 1}
+    with crawl(site.url, tmp_path, settings=patience, env=mortal.env) as run:
+        assert run.wait(90) == 1, run.log
+    found = run.run_json()
+    assert found["undelivered"].keys() == {"PostgreSQL"}
+    assert found["undelivered"]["PostgreSQL"] >= 445
+    assert "records wait on disk for PostgreSQL" in found["reasons"][0]
+    assert set(run.cars()) == set(site.ids())
+    assert set(mortal.documents()) == set(site.ids()) | gone, "the other database has it all"
+    records = kept(tmp_path)
+
+    mortal.postgres.start()
+    with crawl(site.url, tmp_path, "-a", "limit=20", settings=BATCHES, env=mortal.env) as run:
+        assert run.wait(60) == 0, run.log
+    assert "wait for PostgreSQL" in run.log
+    stored = mortal.records()
+    assert set(stored) == set(records) | gone
+    assert all(stored[key]["car_attrs"] == record["car_attrs"] for key, record in records.items())
+    assert mortal.removed() == (gone, gone)
+    assert spool_bytes(tmp_path) == 0
+
+
+def test_a_full_spool_slows_the_crawl_down_and_loses_nothing(
+    mortal: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    bound = 400_000  # a hundred records
+    site = stand_in(1000)
+    mortal.mongo.kill()
+    settings = {**BATCHES, "CARS_SPOOL_MAX_BYTES": bound, "CARS_STORE_PATIENCE": 60}
+    with crawl(site.url, tmp_path, settings=settings, env=mortal.env) as run:
+        wait_until(lambda: "The spool of MongoDB is full" in run.log, 60)
+        wait_until(lambda: is_waiting(run, site, tmp_path), 60, what="the crawl waits")
+        assert spool_bytes(tmp_path) <= bound
+        assert committed(tmp_path) < 1000
+        mortal.mongo.start()
+        assert run.wait(120) == 0, run.log
+    assert_same(mortal, tmp_path)
+
+
+def test_a_crawl_that_waits_for_a_database_can_be_stopped_and_goes_on(
+    mortal: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    site = stand_in(1000)
+    mortal.mongo.kill()
+    settings = {**BATCHES, "CARS_SPOOL_MAX_BYTES": 400_000}
+    options = {"jobdir": tmp_path / "job", "env": mortal.env}
+    with crawl(site.url, tmp_path / "out", settings=settings, **options) as run:
+        wait_until(lambda: "The spool of MongoDB is full" in run.log, 60)
+        wait_until(lambda: is_waiting(run, site, tmp_path / "out"), 60, what="the crawl waits")
+        run.send(signal.SIGTERM)
+        assert run.wait(30) == 1, run.log
+    mortal.mongo.start()
+    with crawl(site.url, tmp_path / "out", settings=settings, **options) as run:
+        assert run.wait(90) == 0, run.log
+    assert "Going on with crawl" in run.log
+    assert_same(mortal, tmp_path / "out")
+
+
+def is_waiting(run: Crawl, site: StandIn, out: Path) -> bool:
+    """True when nothing was asked for or committed while half a second went by."""
+    before = site.counts()["requests"], committed(out)
+    try:
+        wait_until(lambda: (site.counts()["requests"], committed(out)) != before, 0.5)
+    except AssertionError:
+        assert run.running, run.log
+        return True
+    return False
+
+
+def test_connections_that_are_cut_after_the_commit_change_nothing(
+    databases: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    """Again and again, in the middle of an answer, so that the crawl cannot know what was written."""
+    site = stand_in(600, latency=0.05)
+
+    async def run_it() -> None:
+        async with TcpProxy(databases.mongo.port) as mongo, TcpProxy(databases.postgres.port) as postgres:
+            env = {
+                "MONGO_URI": databases.mongo.uri(databases.name, port=mongo.port),
+                "POSTGRES_DSN": databases.postgres.dsn(databases.name, port=postgres.port),
+            }
+            with crawl(site.url, tmp_path, settings=BATCHES, env=env) as run:
+                dice = random.Random(3)
+                while run.running:
+                    await asyncio.sleep(0.15)
+                    for proxy in (mongo, postgres):
+                        proxy.drop_next_answer(after=dice.choice([0, 10, 60]))
+                        cuts.append(proxy.answer_bytes)
+                    if len(cuts) > 60:
+                        break
+                mongo.heal()
+                postgres.heal()
+                assert await asyncio.to_thread(run.wait, 120) == 0, run.log
+                logs.append(run.log)
+
+    cuts: list[int] = []
+    logs: list[str] = []
+    asyncio.run(run_it())
+    assert logs[0].count("does not answer") >= 2, logs[0]
+    assert_same(databases, tmp_path)
+    assert all(len(document["prices"]) <= 1 for document in databases.documents().values())
+
+
+def test_a_slow_database_does_not_hold_up_the_others(
+    databases: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    """Two seconds for each answer: JSON and PostgreSQL are done long before MongoDB is."""
+    site = stand_in(600)
+
+    async def run_it() -> None:
+        async with TcpProxy(databases.mongo.port) as proxy:
+            env = {**databases.env, "MONGO_URI": databases.mongo.uri(databases.name, port=proxy.port)}
+            settings = {**BATCHES, "CARS_BATCH_SIZE": 100}
+            with crawl(site.url, tmp_path, settings=settings, env=env) as run:
+                await asyncio.to_thread(wait_until, lambda: run.running and committed(tmp_path) > 0, 60)
+                proxy.delay = 2.0
+                await asyncio.to_thread(
+                    wait_until, lambda: (committed(tmp_path), databases.counts()[1]) == (600, 600), 60
+                )
+                assert databases.counts()[0] < 600
+                assert await asyncio.to_thread(run.wait, 120) == 0, run.log
+
+    asyncio.run(run_it())
+    assert_same(databases, tmp_path)

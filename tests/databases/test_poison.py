@@ -1,0 +1,70 @@
+"""Records that a database cannot hold: they alone are set aside, with their reason, and their neighbours are stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawling import crawl
+from tests.databases.looking import Databases, kept
+from tests.standin import StandIn
+
+POISONED = 10
+LISTINGS = 1000
+
+
+def nested(depth: int) -> Any:
+    value: Any = "bottom"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+KINDS: dict[str, tuple[Any, set[str]]] = {
+    "an integer beyond 64 bits, signed": ({"n": 2**63}, {"MongoDB"}),
+    "a NUL in a key": ({"a\0b": 1}, {"MongoDB", "PostgreSQL"}),
+    "a NUL in a text": ("a\0b", {"PostgreSQL"}),
+    "nested too deeply": (nested(220), {"MongoDB"}),
+}
+"""What a value is poisoned with, and which databases cannot hold it."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ten_among_a_thousand_are_set_aside_alone(
+    kind: str, databases: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    value, refusing = KINDS[kind]
+    site = stand_in(LISTINGS)
+    # In the third listing of ten of the pages, however they number their listings.
+    rules = [
+        {
+            "match": f"offset%5D={100 * page}&",
+            "fault": "edit",
+            "path": "data[2].attributes.options",
+            "do": "set",
+            "to": value,
+        }
+        for page in range(POISONED)
+    ]
+    site.faults(rules)
+    with crawl(site.url, tmp_path, env=databases.env) as run:
+        assert run.wait(60) == 1, run.log
+    records = kept(tmp_path)
+    assert len(records) == LISTINGS
+    poisoned = {key for key, record in records.items() if record["car_attrs"]["options"] == value}
+    assert len(poisoned) == POISONED
+    stored = {"MongoDB": set(databases.documents()), "PostgreSQL": set(databases.rows())}
+    for name, ids in stored.items():
+        assert ids == (records.keys() - poisoned if name in refusing else records.keys()), name
+    found = run.run_json()
+    aside = {(item["store"], item["id"]): item["problem"] for item in found["set_aside"]}
+    assert aside.keys() == {(name, key) for name in refusing for key in poisoned}
+    assert all(aside.values())
+    for name in refusing:
+        assert f"{POISONED} listings were set aside by {name}" in found["reasons"]
+        assert run.log.count(f"{name} cannot hold listing") == POISONED
+    assert json.dumps(found).isprintable()

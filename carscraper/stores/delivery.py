@@ -9,20 +9,24 @@ import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
-from carscraper.exceptions import StoreError, StoreUnavailable
+from carscraper.exceptions import SpoolDamaged, StoreError, StoreUnavailable
 from carscraper.items import Car
 from carscraper.stores.contract import Database, Refused
 from carscraper.stores.record import Record, Records
 from carscraper.stores.spool import Spool
 
 logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 _LATE = 3.0
 """Seconds that a record waits in memory for a database that answers; then it goes to disk."""
@@ -95,7 +99,7 @@ class Delivery:
         self._records = Records()
         self._pending: deque[tuple[float, Record | Removal]] = deque()
         self._spools: list[Spool] = []
-        self._disk = asyncio.Lock()
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._news = asyncio.Event()
         self._roomy = asyncio.Event()
         self._roomy.set()
@@ -118,22 +122,21 @@ class Delivery:
             self._connected = True
         except StoreUnavailable as error:
             self._note_down(error)
-        adopted, foreign = await asyncio.to_thread(
-            Spool.adopt, self._directory, self._database.target, max_bytes=self._bounds.spool_bytes
-        )
-        for other in foreign:
+        target, bound = self._database.target, self._bounds.spool_bytes
+        adopted, left_alone = await self._on_disk(Spool.adopt, self._directory, target, max_bytes=bound)
+        for left in left_alone:
+            if left.target is None:
+                raise SpoolDamaged(f"{left.problem} (move {left.directory} away to go on without it)")
             logger.warning(
-                "Records in %s wait for another %s than %s", other, self._database.name, self._database.target
+                "Records in %s wait for another %s than %s",
+                left.directory,
+                self._database.name,
+                target,
             )
-        own = await asyncio.to_thread(
-            Spool.open,
-            self._directory / self._worker,
-            self._database.target,
-            max_bytes=self._bounds.spool_bytes,
-        )
+        own = await self._on_disk(Spool.open, self._directory / self._worker, target, max_bytes=bound)
         self._spools = [*adopted, own]
-        if left := self._backlog:
-            logger.info("%d records of an earlier run wait for %s", left, self._database.name)
+        if waiting := self._backlog:
+            logger.info("%d records of an earlier run wait for %s", waiting, self._database.name)
         self._tasks = [
             asyncio.create_task(self._send_for_ever()),
             asyncio.create_task(self._spool_for_ever()),
@@ -202,7 +205,8 @@ class Delivery:
             )
         await self._database.close()
         for spool in self._spools:
-            await asyncio.to_thread(spool.close)
+            await self._on_disk(spool.close)
+        self._disk.shutdown()
 
     # To the database
 
@@ -248,11 +252,9 @@ class Delivery:
         """What waits on disk goes first, so that a removal never overtakes the records before it."""
         spool = next((spool for spool in self._spools if len(spool)), None)
         if spool is not None:
-            async with self._disk:
-                payloads = await asyncio.to_thread(spool.read, self._bounds.batch_size)
+            payloads = await self._on_disk(spool.read, self._bounds.batch_size)
             await self._write([self._decode(payload) for payload in payloads])
-            async with self._disk:
-                await asyncio.to_thread(spool.drop, len(payloads))
+            await self._on_disk(spool.drop, len(payloads))
         else:
             batch = [element for _, element in islice(self._pending, self._bounds.batch_size)]
             upto = self.durable + len(batch)
@@ -321,8 +323,7 @@ class Delivery:
         upto = self.durable + len(payloads)
         own = self._spools[-1]
         try:
-            async with self._disk:
-                fits = await asyncio.to_thread(own.append, payloads, beyond_bound=beyond_bound)
+            fits = await self._on_disk(own.append, payloads, beyond_bound=beyond_bound)
         except OSError as error:
             fits, problem = False, f"cannot be written: {error.strerror or error}"
         else:
@@ -336,6 +337,11 @@ class Delivery:
             logger.warning(
                 "The spool of %s %s; the crawl waits for the database", self._database.name, problem
             )
+
+    async def _on_disk(self, call: Callable[..., _T], *arguments: Any, **options: Any) -> _T:
+        """In the one thread that touches the spools, one call after the other, also when its caller is cancelled."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._disk, partial(call, *arguments, **options))
 
     @property
     def _backlog(self) -> int:

@@ -9,6 +9,7 @@ import scrapy.cmdline
 from scrapy import Request
 
 from carscraper.scheduler import FrontierScheduler, _Task
+from carscraper.stores.delivery import Delivery
 
 
 def acknowledge_at_hand_out() -> None:
@@ -27,6 +28,19 @@ def acknowledge_at_hand_out() -> None:
 def acknowledge_before_durable() -> None:
     """As soon as the callback has run, while its records wait in memory for their batch."""
     _Task.durable = property(lambda self: True)  # type: ignore[method-assign,assignment]
+
+
+def count_as_durable_on_arrival() -> None:
+    """What is meant for a database counts as kept while it waits in memory."""
+    Delivery.durable = property(  # type: ignore[assignment]
+        lambda self: self.received, lambda self, number: None
+    )
+    Delivery._let_go = let_go_of_all  # type: ignore[method-assign]
+
+
+def let_go_of_all(self: Delivery, upto: int) -> None:
+    self._pending.clear()
+    self._roomy.set()
 
 
 if __name__ == "__main__":

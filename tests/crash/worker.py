@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import scrapy.cmdline
+from carscraper.stores.mongo import MongoDatabase
+from carscraper.stores.postgres import PostgresDatabase
 
 from carscraper.archive import Archive
 from carscraper.frontier.contract import Outbox
@@ -22,6 +24,7 @@ from carscraper.frontier.redis import FORGET, RedisFrontier
 from carscraper.frontier.sqlite import SqliteFrontier
 from carscraper.responses.redis import RedisResponseStore
 from carscraper.responses.sqlite import SqliteResponseStore
+from carscraper.stores.spool import Spool
 
 KILLED = 137
 
@@ -50,6 +53,7 @@ def forgets(frontier: object, script: object, *arguments: Any) -> bool:
 
 FRONTIERS = (SqliteFrontier, RedisFrontier)
 STORES = (SqliteResponseStore, RedisResponseStore)
+DATABASES = (MongoDatabase, PostgresDatabase)
 POINTS: dict[str, tuple[tuple[Any, ...], str, Condition]] = {
     "begin": (FRONTIERS, "begin", always),
     "hand-out": (FRONTIERS, "exchange", hands_out),
@@ -67,6 +71,11 @@ POINTS: dict[str, tuple[tuple[Any, ...], str, Condition]] = {
     "archive-ended": ((Archive,), "end", always),
     "verdict": (FRONTIERS, "publish_verdict", always),
     "forget": (FRONTIERS, "forget", always),
+    "upsert-mongo": ((MongoDatabase,), "upsert", always),
+    "upsert-postgres": ((PostgresDatabase,), "upsert", always),
+    "mark-removed": (DATABASES, "mark_removed", always),
+    "spool": ((Spool,), "append", always),
+    "unspool": ((Spool,), "drop", always),
     "forget-step": ((RedisFrontier,), "_run", forgets),
 }
 """Name to where it is; the point itself is `before <name>` or `after <name>`."""

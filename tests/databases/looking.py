@@ -30,8 +30,7 @@ class Databases:
     def documents(self) -> dict[str, dict[str, Any]]:
         """What MongoDB holds, by id."""
         with self.mongo.client() as client:
-            found = {document["_id"]: document for document in client[self.name].cars.find()}
-        return found
+            return {document["_id"]: document for document in client[self.name].cars.find()}
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """The typed rows of PostgreSQL, by id."""

@@ -1,0 +1,124 @@
+"""A worker that dies between fetch and acknowledgement, with databases: nothing is missing there, nothing is twice."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.worker import KILLED
+from tests.crawling import crawl, wait_until
+from tests.databases.looking import Databases, assert_same
+from tests.standin import ROOT, StandIn
+
+SMALL_STEPS = {
+    "CARS_PAGE_SIZE": 20,
+    "CARS_BATCH_SIZE": 25,
+    "CARS_BATCH_SECONDS": 0.05,
+    "CONCURRENT_REQUESTS": 8,
+    "CARS_LEASE_SECONDS": 0.5,
+    "CARS_STORE_PATIENCE": 1,
+}
+POINTS = [
+    ("before commit", 2),
+    ("after commit", 2),
+    ("before upsert-mongo", 1),
+    ("after upsert-mongo", 1),
+    ("before upsert-mongo", 3),
+    ("after upsert-mongo", 3),
+    ("before upsert-postgres", 1),
+    ("after upsert-postgres", 1),
+    ("before upsert-postgres", 3),
+    ("after upsert-postgres", 3),
+    ("before acks", 2),
+    ("after acks", 2),
+    ("before mark-removed", 1),
+    ("after mark-removed", 1),
+    ("after mark-removed", 2),
+    ("after archive-ended", 1),
+    ("after verdict", 1),
+]
+WITHOUT_A_SERVER = [("before spool", 2), ("after spool", 2), ("after spool", 4)]
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[StandIn]:
+    with StandIn(160) as running:
+        yield running
+
+
+def crash(site: StandIn, tmp_path: Path, env: dict[str, str], point: str, passing: int) -> None:
+    crashing = {"CRASH_POINT": point, "CRASH_AT": str(passing), "PYTHONPATH": str(ROOT)}
+    runner = (sys.executable, "-m", "tests.crash.worker")
+    options = {"settings": SMALL_STEPS, "jobdir": tmp_path / "job", "runner": runner}
+    with crawl(site.url, tmp_path / "out", env={**env, **crashing}, **options) as run:
+        assert run.wait(60) == KILLED, f"never came to {point}, passing {passing}:\n{run.log}"
+
+
+def go_on(site: StandIn, tmp_path: Path, databases: Databases) -> None:
+    options = {"settings": SMALL_STEPS, "jobdir": tmp_path / "job"}
+    with crawl(site.url, tmp_path / "out", env=databases.env, **options) as run:
+        assert run.wait(60) == 0, run.log
+    assert sorted(run.cars()) == sorted(site.ids())
+    assert_same(databases, tmp_path / "out")
+    assert all(len(document["prices"]) <= 1 for document in databases.documents().values())
+    assert databases.removed() == (set(), set())
+
+
+@pytest.mark.parametrize(("point", "passing"), POINTS)
+def test_nothing_is_lost_by_dying(
+    point: str, passing: int, databases: Databases, site: StandIn, tmp_path: Path
+) -> None:
+    crash(site, tmp_path, databases.env, point, passing)
+    go_on(site, tmp_path, databases)
+
+
+@pytest.mark.parametrize(("point", "passing"), WITHOUT_A_SERVER)
+def test_nothing_is_lost_by_dying_while_records_go_to_disk(
+    point: str, passing: int, databases: Databases, site: StandIn, tmp_path: Path
+) -> None:
+    """First nobody is at the address; then the server is there, so that what waits belongs to it."""
+    env = {**databases.env, "MONGO_URI": databases.mongo.uri(databases.name)}
+    databases.mongo.kill()
+    try:
+        crash(site, tmp_path, env, point, passing)
+    finally:
+        databases.mongo.start()
+    go_on(site, tmp_path, databases)
+
+
+@pytest.mark.parametrize("point", ["before unspool", "after unspool"])
+def test_nothing_is_lost_by_dying_while_records_come_back_from_disk(
+    point: str, databases: Databases, site: StandIn, tmp_path: Path
+) -> None:
+    databases.mongo.kill()
+    options = {"settings": SMALL_STEPS, "jobdir": tmp_path / "job"}
+    try:
+        with crawl(site.url, tmp_path / "out", env=databases.env, **options) as run:
+            assert run.wait(60) == 1, run.log
+    finally:
+        databases.mongo.start()
+    crash(site, tmp_path, databases.env, point, 2)
+    go_on(site, tmp_path, databases)
+
+
+def test_a_store_that_says_durable_too_soon_is_caught(
+    databases: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    """One kill is enough: records are missing in the databases afterwards, so the tests above can fail."""
+    site = stand_in(500, latency=0.1)
+    options = {
+        "settings": {**SMALL_STEPS, "CARS_BATCH_SIZE": 500, "CARS_BATCH_SECONDS": 1},
+        "jobdir": tmp_path / "job",
+    }
+    env = {**os.environ, **databases.env, "MUTANT": "count_as_durable_on_arrival"}
+    runner = (sys.executable, "-m", "tests.crash.mutants")
+    with crawl(site.url, tmp_path / "out", env=env, runner=runner, **options):
+        wait_until(lambda: site.counts()["specs"] >= 50, 30, what="the crawl is in the middle")
+    with crawl(site.url, tmp_path / "out", env=databases.env, **options) as run:
+        run.wait(60)
+    assert set(databases.documents()) < set(site.ids())
+    assert set(databases.rows()) < set(site.ids())

@@ -101,7 +101,9 @@ class SlotLimit:
     cap: int
     """Leases of the slot that may be on the wire at once; 0 means no limit."""
     interval: float = 0.0
-    """Seconds between two hand-outs of the slot, at least; the slot's `Pace` may make it longer."""
+    """Seconds between two hand-outs of the slot, at least; the slot's `Pace` may make it longer. `Outbox.unsent`
+    says which hand-outs do not count.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +133,16 @@ class Outbox:
     entries: list[Entry] = field(default_factory=list)
     landed: list[Held] = field(default_factory=list)
     """Off the wire: answered or failed, so the slot has a free place; the lease itself goes on."""
+    unsent: list[Held] = field(default_factory=list)
+    """Landed without having been on the wire, and not sent under this lease any more. The slot has a free place, and
+    if nothing of it was handed out since, the interval after this lease ends at once: the hand-out before it was
+    an interval earlier. Otherwise its time is gone, since the next one was sent an interval later. A pause stays.
+    """
     acks: list[Held] = field(default_factory=list)
     retries: list[Retry] = field(default_factory=list)
     burials: list[Burial] = field(default_factory=list)
     returns: list[Held] = field(default_factory=list)
-    """Given back unused: queued again at once, and the attempt is not counted."""
+    """Given back: queued again at once, and the attempt is not counted."""
     renewals: list[Held] = field(default_factory=list)
     """Leases to hold for another full lease time."""
     pauses: dict[str, float] = field(default_factory=dict)

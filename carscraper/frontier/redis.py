@@ -80,6 +80,7 @@ FIXED_KEYS = (
     "replies",
     "limits",
     "paces",
+    "gaps",
 )
 """The keys that every script gets, in the order of `lua/keys.lua`."""
 
@@ -289,6 +290,7 @@ class RedisFrontier:
         return keys, [
             bytes(entries),
             _pack_held(outbox.landed),
+            _pack_held(outbox.unsent),
             bytes(acks),
             retries,
             burials,

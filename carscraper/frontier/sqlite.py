@@ -47,7 +47,7 @@ from carscraper.frontier.contract import (
 )
 
 APPLICATION_ID = 0x63617266
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_TIMEOUT = 5.0
 """Seconds to wait for another process that is writing: `scrapy queue` beside a crawl."""
 SWEEP = 1000
@@ -153,6 +153,7 @@ class SqliteFrontier:
             change.wake_on_time(SWEEP)
             refused = change.add(outbox.entries)
             change.land(outbox.landed)
+            change.land_unsent(outbox.unsent)
             change.finish(outbox.acks)
             buried = change.retry(outbox.retries)
             for burial in outbox.burials:
@@ -462,6 +463,13 @@ class Change:
             if (lease := self._find(held)) is not None:
                 self._db.execute(EXCHANGE.land, (lease[0],))
 
+    def land_unsent(self, unsent: list[Held]) -> None:
+        """Free the places of these leases, and the time of one that was its slot's last hand-out."""
+        for held in unsent:
+            if (lease := self._find(held)) is not None:
+                self._db.execute(EXCHANGE.free_time, (lease[1], held.token, lease[0]))
+                self._db.execute(EXCHANGE.land, (lease[0],))
+
     def finish(self, acks: list[Held]) -> None:
         """These elements are done; only their keys stay."""
         for held in acks:
@@ -516,7 +524,9 @@ class Change:
         set.
         """
         for name, seconds in pauses.items():
-            self._pause(self._slot(name), seconds)
+            slot = self._slot(name)
+            self._db.execute(EXCHANGE.pause, (self.now + seconds, slot))
+            self.roused.add(slot)
 
     def pace(self, paces: Mapping[str, PaceChange]) -> dict[str, Pace]:
         """Take the changes that are based on the latest version; returns what holds now, for all of them."""
@@ -548,7 +558,7 @@ class Change:
 
     def _serve(self, slot: int, name: str, share: int, cap: int, interval: float) -> list[Lease]:
         """Up to `share` leases of one slot, within its cap; the slot stays in the rotation if it may have
-        more. One that has an interval gives one, and is paused for that long.
+        more. One that has an interval gives one, and then nothing for that long.
         """
         if interval > 0:
             share = 1
@@ -563,7 +573,8 @@ class Change:
                 self._db.execute(EXCHANGE.lease, (attempts + 1, token, self._deadline, self._worker, element))
                 leases.append(Lease(key, token, attempts + 1, name, payload))
         if leases and interval > 0:
-            self._pause(slot, interval)
+            self._db.execute(EXCHANGE.space_out, (self.now + interval, leases[-1].token, slot))
+            self.roused.add(slot)
         elif number < share or number == room:
             self._db.execute(EXCHANGE.turn, (None, slot))
         else:
@@ -578,13 +589,10 @@ class Change:
         on_wire: int = self._db.execute(EXCHANGE.on_wire, (slot,)).fetchone()[0]
         return max(0, cap - on_wire)
 
-    def _pause(self, slot: int, seconds: float) -> None:
-        """Take the slot out of the rotation for so long, or longer where a longer pause is set."""
-        self._db.execute(EXCHANGE.pause, (self.now + seconds, slot))
-        self.roused.add(slot)
-
     def next_due(self) -> float | None:
-        """Seconds until the next delay or pause ends that holds something back; None when there is none."""
+        """Seconds until the next delay, pause or interval ends that holds something back; None when there is
+        none.
+        """
         times = [
             self._db.execute(EXCHANGE.next_delayed).fetchone()[0],
             self._db.execute(EXCHANGE.next_held).fetchone()[0],
@@ -643,18 +651,18 @@ class Change:
 
     def _wake(self) -> None:
         """Put every roused slot that has something ready in its place: in the rotation, or held back by its
-        pause.
+        pause or interval.
         """
         for slot in self.roused:
-            turn, held_until, paused_until = self._db.execute(EXCHANGE.place, (slot,)).fetchone()
+            turn, held_until, not_before = self._db.execute(EXCHANGE.place, (slot,)).fetchone()
             if turn is not None:
                 continue
             ready = self._db.execute(EXCHANGE.has_ready, (slot,)).fetchone() is not None
             if held_until is not None:
                 if not ready:
                     self._db.execute(EXCHANGE.release, (slot,))
-            elif ready and paused_until > self.now:
-                self._db.execute(EXCHANGE.hold, (paused_until, slot))
+            elif ready and not_before > self.now:
+                self._db.execute(EXCHANGE.hold, (not_before, slot))
             elif ready:
                 self._db.execute(EXCHANGE.turn, (self.ledger.next_turn, slot))
                 self.ledger.next_turn += 1

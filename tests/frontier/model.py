@@ -42,6 +42,8 @@ class Model:
     now: float = 0.0
     elements: dict[int, Element] = field(default_factory=dict)
     pauses: dict[str, float] = field(default_factory=dict)
+    gaps: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """Slot to the end of the interval after its last hand-out, and the token of that."""
     paces: dict[str, Pace] = field(default_factory=dict)
     last_token: int = 0
     arrivals: int = 0
@@ -59,6 +61,11 @@ class Model:
         for held in outbox.landed:
             if element := self._find(held, stale):
                 element.landed = True
+        for held in outbox.unsent:
+            if (element := self._find(held, stale)) and not element.landed:
+                element.landed = True
+                if self.gaps.get(element.slot, (0.0, 0))[1] == held.token:
+                    del self.gaps[element.slot]
         for held in outbox.acks:
             if element := self._find(held, stale):
                 element.state = "done"
@@ -81,7 +88,7 @@ class Model:
             if element := self._find(held, stale):
                 element.deadline = self.now + LEASE
         for slot, seconds in outbox.pauses.items():
-            self._pause(slot, seconds)
+            self.pauses[slot] = max(self.pauses.get(slot, 0.0), self.now + seconds)
         for slot, change in outbox.paces.items():
             if self.pace(slot).version == change.version:
                 self.paces[slot] = Pace(change.version + 1, change.interval)
@@ -93,8 +100,8 @@ class Model:
     def pace(self, slot: str) -> Pace:
         return self.paces.get(slot, Pace(0, 0.0))
 
-    def _pause(self, slot: str, seconds: float) -> None:
-        self.pauses[slot] = max(self.pauses.get(slot, 0.0), self.now + seconds)
+    def _held_until(self, slot: str) -> float:
+        return max(self.pauses.get(slot, 0.0), self.gaps.get(slot, (0.0, 0))[0])
 
     def reclaim(self, until: float) -> None:
         """End the leases whose deadline is not after `until`."""
@@ -147,7 +154,7 @@ class Model:
             element.attempts += 1
             element.state, element.worker, element.landed = "leased", worker, False
             element.deadline, element.not_before = self.now + LEASE, None
-            self._pause(lease.slot, self.pace(lease.slot).interval)
+            self.gaps[lease.slot] = (self.now + self.pace(lease.slot).interval, lease.token)
         if len(leases) < want:
             left = [slot for slot in self._slots() if self._ready(slot) and self._free(slot)]
             assert not left, "nothing was held back that could be handed out"
@@ -157,7 +164,7 @@ class Model:
 
     def _ready(self, slot: str) -> list[int]:
         """The keys of a slot that may be handed out, best first."""
-        if self.pauses.get(slot, 0.0) > self.now:
+        if self._held_until(slot) > self.now:
             return []
         return self._queued(slot)
 
@@ -218,7 +225,9 @@ class Model:
             if element.state == "waiting" and element.not_before is not None and element.not_before > self.now
         ]
         times += [
-            until - self.now for slot, until in self.pauses.items() if until > self.now and self._queued(slot)
+            self._held_until(slot) - self.now
+            for slot in self._slots()
+            if self._held_until(slot) > self.now and self._queued(slot)
         ]
         if times:
             assert inbox.next_due is not None

@@ -156,7 +156,7 @@ async def test_no_more_leases_of_a_slot_are_on_the_wire_than_its_cap(backend: Ba
     assert keys(await frontier.exchange(Outbox(), 100)) == []
 
 
-@pytest.mark.parametrize("how", ["landed", "acks", "retries", "burials", "returns"])
+@pytest.mark.parametrize("how", ["landed", "unsent", "acks", "retries", "burials", "returns"])
 async def test_a_lease_that_leaves_the_wire_makes_a_place(backend: Backend, how: str) -> None:
     frontier = await begun(backend, cap=1)
     (lease,) = (await frontier.exchange(entries(1, 2), 9)).leases
@@ -297,6 +297,67 @@ async def test_no_message_shortens_an_interval(backend: Backend, how: str) -> No
     assert keys(await frontier.exchange(Outbox(**{how: held(lease)}), 9)) == []  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("how", ["renewals", "acks", "retries", "returns"])
+async def test_the_time_of_a_lease_that_was_not_sent_goes_to_the_next(backend: Backend, how: str) -> None:
+    """Whatever else becomes of the lease in the same exchange or later."""
+    frontier = await begun(backend, limits=EVERY_TEN)
+    (first,) = (await frontier.exchange(entries(1, 2, 3), 9)).leases
+    (one,) = held(first)
+    message = Retry(one, 5, "503") if how == "retries" else one
+    inbox = await frontier.exchange(Outbox(unsent=[one], **{how: [message]}), 9)  # type: ignore[arg-type]
+    assert keys(inbox) == ([1] if how == "returns" else [2])
+    assert inbox.stale == []
+    assert inbox.next_due == pytest.approx(5 if how == "retries" else 10, abs=1)
+    assert keys(await frontier.exchange(Outbox(), 9)) == []
+    backend.advance(8)
+    assert 3 not in keys(await frontier.exchange(Outbox(), 9))
+
+
+async def test_any_number_that_were_not_sent_cost_no_time(backend: Backend) -> None:
+    frontier = await begun(backend, limits=EVERY_TEN)
+    inbox = await frontier.exchange(entries(*range(6)), 9)
+    for _ in range(5):
+        inbox = await frontier.exchange(Outbox(unsent=held(*inbox.leases)), 9)
+    assert keys(inbox) == [5]
+
+
+async def test_time_in_which_another_was_sent_is_not_given_again(backend: Backend) -> None:
+    """The one that was handed out last may have been sent a moment ago."""
+    frontier = await begun(backend, limits=EVERY_TEN)
+    first = (await frontier.exchange(entries(1, 2, 3), 9)).leases
+    backend.advance(10.1)
+    second = (await frontier.exchange(Outbox(), 9)).leases
+    inbox = await frontier.exchange(Outbox(unsent=held(*first)), 9)
+    assert keys(inbox) == []
+    assert inbox.next_due == pytest.approx(10, abs=1)
+    assert keys(await frontier.exchange(Outbox(unsent=held(*second)), 9)) == [3]
+
+
+async def test_what_has_landed_was_sent(backend: Backend) -> None:
+    frontier = await begun(backend, limits=EVERY_TEN)
+    (lease,) = held(*(await frontier.exchange(entries(1, 2), 9)).leases)
+    assert keys(await frontier.exchange(Outbox(landed=[lease], unsent=[lease]), 9)) == []
+    assert keys(await frontier.exchange(Outbox(unsent=[lease, lease]), 9)) == []
+
+
+async def test_a_pause_stays_when_the_interval_is_given_back(backend: Backend) -> None:
+    frontier = await begun(backend, limits=EVERY_TEN)
+    leases = (await frontier.exchange(entries(1, 2), 9)).leases
+    inbox = await frontier.exchange(Outbox(unsent=held(*leases), pauses={"a": 5}), 9)
+    assert keys(inbox) == []
+    assert inbox.next_due == pytest.approx(5, abs=1)
+    backend.advance(5.1)
+    assert keys(await frontier.exchange(Outbox(), 9)) == [2]
+
+
+async def test_one_that_was_not_sent_makes_one_place_and_no_more(backend: Backend) -> None:
+    frontier = await begun(backend, cap=2)
+    first, _ = (await frontier.exchange(entries(*range(6)), 9)).leases
+    assert len((await frontier.exchange(Outbox(unsent=held(first)), 9)).leases) == 1
+    assert keys(await frontier.exchange(Outbox(landed=held(first), unsent=held(first)), 9)) == []
+    assert keys(await frontier.exchange(Outbox(acks=held(first)), 9)) == []
+
+
 async def test_a_cap_and_an_interval_hold_together(backend: Backend) -> None:
     frontier = await begun(backend, limits={"a": SlotLimit(2, 10.0)})
     first = (await frontier.exchange(entries(1, 2, 3, 4), 9)).leases
@@ -391,7 +452,7 @@ async def test_a_renewed_lease_holds_for_another_lease_time(backend: Backend) ->
     assert (await frontier.exchange(Outbox(acks=held(lease)), 1)).stale == []
 
 
-@pytest.mark.parametrize("how", ["landed", "acks", "retries", "burials", "returns", "renewals"])
+@pytest.mark.parametrize("how", ["landed", "unsent", "acks", "retries", "burials", "returns", "renewals"])
 async def test_a_stale_token_changes_nothing_and_is_counted(backend: Backend, how: str) -> None:
     frontier = await begun(backend)
     (old,) = held(*(await frontier.exchange(entries(1), 1)).leases)

@@ -519,7 +519,7 @@ async def test_wrong_arguments_are_refused_before_anything_is_changed(on_redis: 
     class Garbles(RedisFrontier):
         def _write_outbox(self, outbox: Outbox) -> tuple[list[bytes], list[bytes]]:
             keys, messages = super()._write_outbox(outbox)
-            return keys, [*messages[:2], messages[2][:-1], *messages[3:]]
+            return keys, [*messages[:3], messages[3][:-1], *messages[4:]]
 
     frontier = Garbles(
         plain_client(on_redis.server.port), prefix="test", worker="w1", limits={}, default_limit=SlotLimit(0)

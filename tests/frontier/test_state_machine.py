@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from carscraper.exceptions import FrontierUnavailable
 from carscraper.frontier import redis as redis_module
@@ -142,10 +142,14 @@ class RedisStore(Store):
             client.flushall()
 
 
+def slot_of(key: int) -> str:
+    return "abc"[key % 3]
+
+
 ENTRIES = st.lists(
     st.builds(
         lambda key, priority, delay: Entry(
-            key, "abc"[key % 3], f"parse_{key % 2}", b"payload %d" % key, priority, delay
+            key, slot_of(key), f"parse_{key % 2}", b"payload %d" % key, priority, delay
         ),
         key=st.integers(-6, 8),
         priority=st.integers(-1, 1),
@@ -153,10 +157,10 @@ ENTRIES = st.lists(
     ),
     max_size=6,
 )
-ACTIONS = st.sampled_from(["landed", "acks", "acks", "retries", "burials", "returns", "renewals"])
+ACTIONS = st.sampled_from(["landed", "unsent", "acks", "acks", "retries", "burials", "returns", "renewals"])
 PICKS = st.lists(st.tuples(st.integers(0, 9), ACTIONS, st.sampled_from([0.0, 20.0])), max_size=5)
 PACES = st.dictionaries(
-    st.just("a"), st.tuples(st.sampled_from([0, 0, 1]), st.sampled_from([0.0, 0.0, 20.0])), max_size=1
+    st.just("a"), st.tuples(st.sampled_from([0, 0, 1]), st.sampled_from([0.0, 10.0, 20.0])), max_size=1
 )
 """Slot to how many versions the worker is behind, and the interval that it wants. One slot only: much that is
 of interest does not happen where requests are rare.
@@ -177,6 +181,10 @@ class FrontierMachine(RuleBasedStateMachine):
         self.frontiers = {worker: self.store.open(worker) for worker in self.store.workers}
         for frontier in self.frontiers.values():
             self.wait(frontier.begin("crawl"))
+
+    @initialize(interval=st.sampled_from([0.0, 10.0]))
+    def a_pace_was_learned(self, interval: float) -> None:
+        self.exchange_and_compare("w1", Outbox(paces={"a": PaceChange(0, interval)}), 0, 0)
 
     def wait(self, coroutine: Any) -> Any:
         return self.loop.run_until_complete(coroutine)
@@ -227,14 +235,26 @@ class FrontierMachine(RuleBasedStateMachine):
         lost: int,
     ) -> None:
         """A worker says something and asks for leases; the answer is lost up to twice, and it repeats itself."""
-        worker = self.worker(number)
         outbox = self.outbox(entries, picks, pauses, paces)
+        self.exchange_and_compare(self.worker(number), outbox, want, lost)
+
+    @rule(number=st.integers(0, 1), entries=ENTRIES, behind=st.integers(0, 1), want=st.integers(1, 6))
+    def one_was_not_sent(self, number: int, entries: list[Entry], behind: int, want: int) -> None:
+        """Of the slot that has an interval: the last lease, or the one an interval before it."""
+        worker = self.worker(number)
+        self.exchange_and_compare(worker, Outbox(entries=entries), want, 0)
+        self.time_passes(1)
+        self.exchange_and_compare(worker, Outbox(), want, 0)
+        spaced = [held for held in reversed(self.leases) if slot_of(held.key) == "a"]
+        self.exchange_and_compare(worker, Outbox(unsent=spaced[behind : behind + 1]), want, 0)
+
+    def exchange_and_compare(self, worker: str, outbox: Outbox, want: int, lost: int) -> None:
         inbox = self.wait(self.exchange_until_answered(worker, outbox, want, lost))
         refused, stale, buried = self.model.exchange(worker, outbox)
         assert inbox.refused == refused
         assert inbox.stale == stale
         assert inbox.buried == buried
-        assert inbox.paces == {slot: self.model.pace(slot) for slot in paces}
+        assert inbox.paces == {slot: self.model.pace(slot) for slot in outbox.paces}
         self.model.hand_out(worker, inbox.leases, want)
         self.model.check_inbox(inbox)
         self.leases += [Held(lease.key, lease.token) for lease in inbox.leases]
@@ -456,4 +476,22 @@ def test_redis_that_takes_a_pace_of_any_version_is_caught(
 def test_redis_that_heeds_no_pace_is_caught(redis7: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     hasty = mutate(redis_module.EXCHANGE, "if some_paced then", "if not some_paced then")
     monkeypatch.setattr(redis_module, "EXCHANGE", hasty)
+    assert_caught(lambda: RedisStore(redis7))
+
+
+def test_sqlite_that_gives_back_the_time_of_any_lease_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statement = sqlite_module.EXCHANGE.free_time
+    assert statement.count("AND last_token = ?") == 1
+    careless = statement.replace("AND last_token = ?", "AND ? > 0")
+    monkeypatch.setattr(sqlite_module.EXCHANGE, "free_time", careless)
+    assert_caught(lambda: SqliteStore(tmp_path / "frontier.sqlite"))
+
+
+def test_redis_that_gives_back_the_time_of_any_lease_is_caught(
+    redis7: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    careless = mutate(redis_module.EXCHANGE, "if last == message[2] then", "if last > 0 then")
+    monkeypatch.setattr(redis_module, "EXCHANGE", careless)
     assert_caught(lambda: RedisStore(redis7))

@@ -4,7 +4,7 @@
 -- and were not heard of for an hour.
 --
 -- Flags: allow-oom
--- KEYS  1-21 as in keys.lua
+-- KEYS  1-22 as in keys.lua
 -- ARGV  1 id for a new crawl
 --       2 nonce of the caller: a repeated call of who began the crawl is told the same again
 --       3 worker

@@ -3,11 +3,11 @@
 -- Loaded twice. Plainly, Redis refuses to start it when the memory is full, so that nothing of it happens. With the flag
 -- allow-oom it runs all the same: for exchanges that add no element, which is how a full server gets empty again.
 --
--- The order is: end expired leases, delays and pauses; entries; landed; acks; retries; burials; returns; renewals;
+-- The order is: end expired leases, delays and pauses; entries; landed; unsent; acks; retries; burials; returns; renewals;
 -- pauses; paces; hand out. Entries come first, so that children are in before their parent's ack; but it is all one step.
 --
 -- Uses: rotation.lua
--- KEYS  1-21 as in keys.lua; then the buckets of the seen set (sets of integers) that messages refer to by position
+-- KEYS  1-22 as in keys.lua; then the buckets of the seen set (sets of integers) that messages refer to by position
 -- ARGV  1 crawl's id
 --       2 worker
 --       3 nonce of this worker's process
@@ -17,7 +17,7 @@
 --       6 attempts after which an element is buried
 --       7 offset of the clock (microseconds; tests only)
 --       8 leases wanted
---       9-17 the messages: one string for each kind, in which they stand one after the other, packed as in FORMATS
+--       9-18 the messages: one string for each kind, in which they stand one after the other, packed as in FORMATS
 -- Returns {unfinished elements,
 --          microseconds until the next delay, pause or interval ends that holds something back (-1: none does),
 --          leases: a string of key (8 bytes), token (8), attempt (4), length of the slot's name (2), length of the
@@ -36,7 +36,7 @@ local SWEEP = 1000
 -- Arguments, all read before the first write.
 
 local crawl_id, worker, nonce = ARGV[1], ARGV[2], ARGV[3]
-if #ARGV ~= 17 then return redis.error_reply('ERR 17 arguments are needed') end
+if #ARGV ~= 18 then return redis.error_reply('ERR 18 arguments are needed') end
 for i = 4, 8 do
     if not tonumber(ARGV[i]) then return redis.error_reply('ERR argument ' .. i .. ' is not a number') end
 end
@@ -48,6 +48,7 @@ local deadline = now + lease_length
 local FORMATS = {
     '>c8I4I8I4Bc0I2c0I2c0I4c0',  -- entry: key, rank, delay, position of the bucket, key in decimal, slot, callback, payload
     '>c8I8',                     -- landed: key, token
+    '>c8I8',                     -- unsent: key, token
     '>c8I8I4Bc0',                -- ack: key, token, position of the bucket, key in decimal
     '>c8I8I8I2c0',               -- retry: key, token, delay, reason
     '>c8I8I2c0',                 -- burial: key, token, reason
@@ -67,8 +68,8 @@ for kind, format in ipairs(FORMATS) do
     end
     messages[kind] = list
 end
-local entries, landed, acks, retries = messages[1], messages[2], messages[3], messages[4]
-local burials, returns, renewals, pauses, paces = messages[5], messages[6], messages[7], messages[8], messages[9]
+local entries, landed, unsent, acks, retries = messages[1], messages[2], messages[3], messages[4], messages[5]
+local burials, returns, renewals, pauses, paces = messages[6], messages[7], messages[8], messages[9], messages[10]
 
 if not is_joined(crawl_id) then return lost() end
 
@@ -346,7 +347,7 @@ if arrival then redis.call('HSET', CRAWL, 'arrival', decimal(arrival)) end
 -- Messages about leases. What they end is gathered and removed from the keys of the leases at once.
 
 local held = {}
-for _, list in ipairs({landed, acks, retries, burials, returns, renewals}) do
+for _, list in ipairs({landed, unsent, acks, retries, burials, returns, renewals}) do
     local keys_held = first_fields(list)
     for i, lease in ipairs(get_in_pieces(LEASES, keys_held)) do held[keys_held[i]] = lease end
 end
@@ -377,13 +378,27 @@ local function rewrite(key, lease, has_landed, ends)
     redis.call('HSET', LEASES, key, held[key])
 end
 
-for _, message in ipairs(landed) do
+-- The slot of a lease that a message takes off the wire; nil if it was off before, or the message is stale.
+local function land(message)
     local lease = find(message)
-    if lease then
-        local _, _, has_landed, ends, slot = unpack_lease(lease)
-        if has_landed == 0 then
-            leave_wire(slot)
-            rewrite(message[1], lease, 1, ends)
+    if not lease then return end
+    local _, _, has_landed, ends, slot = unpack_lease(lease)
+    if has_landed == 1 then return end
+    leave_wire(slot)
+    rewrite(message[1], lease, 1, ends)
+    return slot
+end
+
+for _, message in ipairs(landed) do land(message) end
+
+for _, message in ipairs(unsent) do
+    local slot = land(message)
+    local gap = slot and redis.call('HGET', GAPS, slot)
+    if gap then
+        local _, last = unpack_gap(gap)
+        if last == message[2] then
+            redis.call('HDEL', GAPS, slot)
+            displace(slot)
         end
     end
 end
@@ -439,19 +454,11 @@ store_wire()
 
 -- Pauses, and the intervals that were learned.
 
--- Take a slot out of the rotation for so long; a longer pause that is set already stays.
-local function pause_slot(slot, duration)
-    local paused_until, set_before = now + duration, redis.call('HGET', PAUSED, slot)
-    if not set_before or tonumber(set_before) < paused_until then
-        redis.call('HSET', PAUSED, slot, decimal(paused_until))
-    end
-    redis.call('ZREM', TURNS, slot)
-    redis.call('ZREM', HELD, slot)
-    rouse(slot)
-end
-
 for _, pause in ipairs(pauses) do
-    pause_slot(number_of('slot', pause[2]), pause[1])
+    local slot = number_of('slot', pause[2])
+    local ends, set_before = now + pause[1], redis.call('HGET', PAUSED, slot)
+    if not set_before or tonumber(set_before) < ends then redis.call('HSET', PAUSED, slot, decimal(ends)) end
+    displace(slot)
 end
 
 for _, pace in ipairs(paces) do
@@ -508,7 +515,7 @@ local function lease_out(slot, name, members)
 end
 
 -- Give up to `share` leases of one slot, within its cap; returns how many. It stays in the rotation if it may have more.
--- One that has an interval gives one, and is paused for that long.
+-- One that has an interval gives one, and then nothing for that long.
 local function serve(slot, share)
     local name = slot_name(slot)
     local cap, interval = limit_of(slot, name)
@@ -522,7 +529,8 @@ local function serve(slot, share)
         if number > 0 then lease_out(slot, name, members) end
     end
     if room > 0 and number > 0 and interval > 0 then
-        pause_slot(slot, interval)
+        redis.call('HSET', GAPS, slot, pack_gap(now + interval, token))
+        displace(slot)
     elseif number < share or number == room then
         redis.call('ZREM', TURNS, slot)
     else

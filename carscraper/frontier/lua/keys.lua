@@ -15,7 +15,7 @@
 --  9 deadlines  zset    workers that may hold leases, by a time before which none of these leases ends
 -- 10 wire       hash    slot to how many of its leases are on the wire: those in `leases` that have not landed
 -- 11 turns      zset    slots in the rotation, by their turn
--- 12 held       zset    slots with something ready that are paused, by the end of the pause
+-- 12 held       zset    slots with something ready that are paused or in an interval, by the end of that
 -- 13 paused     hash    slot to the end of its pause
 -- 14 dead       hash    key of what is dead, to attempts, prefix and reason
 -- 15 deaths     zset    key of what is dead, by the time of death
@@ -25,10 +25,10 @@
 -- 19 replies    hash    worker to the number of its last exchange and what is needed to answer it again
 -- 20 limits     hash    slot's name to its cap and interval; "" to those of all others
 -- 21 paces      hash    slot to the interval that was learned for it, and its version
+-- 22 gaps       hash    slot to the end of the interval after its last hand-out, and the token of that
 --
 -- A slot that may have something ready is in exactly one place: in `turns`, in `held`, or nowhere because it is at its
--- cap, until one of its leases leaves the wire. So its pause and its turn never get in each other's way. A slot that has an
--- interval is paused for that long by each hand-out.
+-- cap, until one of its leases leaves the wire. So its pause and its turn never get in each other's way.
 --
 -- A key of an element has 8 bytes, big-endian, signed. A Lua number holds only 53 bits, so they stay strings; the seen set
 -- needs them as decimal integers, which the caller sends beside them.
@@ -36,7 +36,7 @@
 local CRAWL, NAMES, ELEMENTS, ATTEMPTS, READY, DELAYED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local OVERDUE, LEASES, DEADLINES, WIRE, TURNS, HELD = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local PAUSED, DEAD, DEATHS, TALLY, AGES = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
-local WORKERS, REPLIES, LIMITS, PACES = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
+local WORKERS, REPLIES, LIMITS, PACES, GAPS = KEYS[18], KEYS[19], KEYS[20], KEYS[21], KEYS[22]
 
 local HOUR = 3600 * 1000000
 
@@ -112,6 +112,15 @@ end
 -- Returns version, interval.
 local function unpack_pace(pace)
     return struct.unpack('>I7d', pace)
+end
+
+local function pack_gap(ends, token)
+    return struct.pack('>I7I7', ends, token)
+end
+
+-- Returns the end, token.
+local function unpack_gap(gap)
+    return struct.unpack('>I7I7', gap)
 end
 
 -- The server's time, moved by an offset that only tests set.

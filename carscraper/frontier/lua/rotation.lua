@@ -16,18 +16,35 @@ local function next_turn()
     return redis.call('HINCRBY', CRAWL, 'turn', 1)
 end
 
--- Put every roused slot that has something ready in its place: in the rotation, or held back by its pause.
+-- Until when nothing of a slot is handed out, for a pause or an interval; nil when neither is known.
+local function held_until(slot)
+    local pause, gap = redis.call('HGET', PAUSED, slot), redis.call('HGET', GAPS, slot)
+    if not pause and not gap then return end
+    return math.max(tonumber(pause or 0), gap and unpack_gap(gap) or 0)
+end
+
+-- Take a slot out of its place; once woken it is where it belongs.
+local function displace(slot)
+    redis.call('ZREM', TURNS, slot)
+    redis.call('ZREM', HELD, slot)
+    rouse(slot)
+end
+
+-- Put every roused slot that has something ready in its place: in the rotation, or held back by its pause or interval.
 local function wake(now)
     for slot in pairs(roused) do
         if not redis.call('ZSCORE', TURNS, slot) then
-            local ready, paused_until = has_ready(slot), redis.call('HGET', PAUSED, slot)
+            local ready, ends = has_ready(slot), held_until(slot)
             if redis.call('ZSCORE', HELD, slot) then
                 if not ready then redis.call('ZREM', HELD, slot) end
-            elseif ready and paused_until and tonumber(paused_until) > now then
-                redis.call('ZADD', HELD, paused_until, slot)
+            elseif ready and ends and ends > now then
+                redis.call('ZADD', HELD, decimal(ends), slot)
             elseif ready then
                 redis.call('ZADD', TURNS, next_turn(), slot)
-                if paused_until then redis.call('HDEL', PAUSED, slot) end
+                if ends then
+                    redis.call('HDEL', PAUSED, slot)
+                    redis.call('HDEL', GAPS, slot)
+                end
             end
         end
     end

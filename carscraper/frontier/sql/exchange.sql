@@ -40,6 +40,11 @@ SELECT id, slot, callback, attempts FROM work WHERE key = ? AND state = 2 AND to
 -- :land The lease is off the wire.
 UPDATE work SET landed = 1 WHERE id = ?;
 
+-- :free_time The interval after a lease ends, if it was the slot's last hand-out and has not landed before. The slot leaves
+-- its place, and is put where it belongs by the waking.
+UPDATE slot SET spaced_until = 0, held_until = NULL WHERE id = ? AND last_token = ?
+AND EXISTS (SELECT 1 FROM work WHERE id = ? AND landed = 0);
+
 -- :remove An element leaves the work.
 DELETE FROM work WHERE id = ?;
 
@@ -73,20 +78,23 @@ INSERT INTO callback (name) VALUES (?);
 -- :pause A slot is paused; a longer pause stays. It leaves its place, and is put where it belongs by the waking.
 UPDATE slot SET paused_until = max(paused_until, ?), turn = NULL, held_until = NULL WHERE id = ?;
 
+-- :space_out The slot has an interval, and was handed out of: nothing more until that is over. It leaves its place too.
+UPDATE slot SET spaced_until = ?, last_token = ?, turn = NULL, held_until = NULL WHERE id = ?;
+
 -- :change_pace What was learned of a slot, if nobody has learned more since that version.
 UPDATE slot SET pace_version = pace_version + 1, pace = ? WHERE id = ? AND pace_version = ?;
 
 -- :pace What has been learned of a slot.
 SELECT pace_version, pace FROM slot WHERE id = ?;
 
--- :released Slots whose pause is over, at most so many.
+-- :released Slots whose pause or interval is over, at most so many.
 SELECT id FROM slot WHERE held_until <= ? ORDER BY held_until LIMIT ?;
 
 -- :release They leave their place.
 UPDATE slot SET held_until = NULL WHERE id = ?;
 
--- :place Where a slot stands.
-SELECT turn, held_until, paused_until FROM slot WHERE id = ?;
+-- :place Where a slot stands, and until when nothing of it is handed out.
+SELECT turn, held_until, max(paused_until, spaced_until) FROM slot WHERE id = ?;
 
 -- :has_ready Whether anything of a slot is ready.
 SELECT 1 FROM work WHERE slot = ? AND state = 0 LIMIT 1;
@@ -94,7 +102,7 @@ SELECT 1 FROM work WHERE slot = ? AND state = 0 LIMIT 1;
 -- :turn The slot goes to a place in the rotation, or out of it.
 UPDATE slot SET turn = ? WHERE id = ?;
 
--- :hold The slot is held back until its pause is over.
+-- :hold The slot is held back until its pause or interval is over.
 UPDATE slot SET held_until = ? WHERE id = ?;
 
 -- :next_slots The slots whose turn it is, at most so many.
@@ -117,5 +125,5 @@ ON CONFLICT (slot, callback) DO UPDATE SET pushed = pushed + excluded.pushed, do
 -- :next_delayed When the next delayed element is due.
 SELECT min(not_before) FROM work WHERE state = 1;
 
--- :next_held When the next slot with something ready comes out of its pause.
+-- :next_held When the next slot with something ready comes out of its pause or interval.
 SELECT min(held_until) FROM slot WHERE held_until IS NOT NULL;

@@ -5,7 +5,7 @@
 -- Times are seconds since the epoch; durations are seconds.
 
 PRAGMA application_id = 0x63617266;  -- "carf"
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 
 -- The crawl: one row, or none when no crawl has begun or the last one was forgotten.
 CREATE TABLE crawl (
@@ -33,7 +33,7 @@ CREATE TABLE work (
     token      INTEGER NOT NULL DEFAULT 0,
     deadline   REAL NOT NULL DEFAULT 0,     -- of the lease; time of death of a dead one
     worker     TEXT,
-    landed     INTEGER NOT NULL DEFAULT 0,  -- 1: leased, but off the wire
+    landed     INTEGER NOT NULL DEFAULT 0,  -- 1: leased, but off the wire, or never sent
     reason     TEXT                         -- of death
 );
 
@@ -56,12 +56,14 @@ CREATE TABLE done (
     key INTEGER PRIMARY KEY
 );
 
--- A slot that may have something ready is in exactly one place: in the rotation (`turn`), held back by its pause
--- (`held_until`), or nowhere because it is at its cap, until one of its leases leaves the wire.
+-- A slot that may have something ready is in exactly one place: in the rotation (`turn`), held back by its pause or its
+-- interval (`held_until`), or nowhere because it is at its cap, until one of its leases leaves the wire.
 CREATE TABLE slot (
     id           INTEGER PRIMARY KEY,
     name         TEXT NOT NULL UNIQUE,
-    paused_until REAL NOT NULL DEFAULT 0,   -- also set by each hand-out of a slot that has an interval
+    paused_until REAL NOT NULL DEFAULT 0,
+    spaced_until REAL NOT NULL DEFAULT 0,   -- end of the interval after the last hand-out
+    last_token   INTEGER NOT NULL DEFAULT 0,-- of that hand-out
     turn         INTEGER,
     held_until   REAL,
     pace_version INTEGER NOT NULL DEFAULT 0,-- changes of the learned interval; 0: nothing was learned

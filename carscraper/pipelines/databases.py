@@ -90,6 +90,7 @@ class _DatabasePipeline:
         try:
             await delivery.open()
         except StoreError as error:
+            await self._database.close()
             raise ConfigurationError(f"{SETTINGS[self.key]}: {error}") from error
         except OSError as error:
             raise ConfigurationError(

@@ -127,12 +127,8 @@ class Delivery:
         for left in left_alone:
             if left.target is None:
                 raise SpoolDamaged(f"{left.problem} (move {left.directory} away to go on without it)")
-            logger.warning(
-                "Records in %s wait for another %s than %s",
-                left.directory,
-                self._database.name,
-                target,
-            )
+            name = self._database.name
+            logger.warning("Records in %s wait for another %s than %s", left.directory, name, target)
         own = await self._on_disk(Spool.open, self._directory / self._worker, target, max_bytes=bound)
         self._spools = [*adopted, own]
         if waiting := self._backlog:
@@ -141,6 +137,8 @@ class Delivery:
             asyncio.create_task(self._send_for_ever()),
             asyncio.create_task(self._spool_for_ever()),
         ]
+        for task in self._tasks:
+            task.add_done_callback(self._note_end)
 
     @property
     def has_room(self) -> bool:
@@ -208,6 +206,17 @@ class Delivery:
             await self._on_disk(spool.close)
         self._disk.shutdown()
 
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        """Neither task ends by itself, unless the database refuses or there is a bug: then the crawl has to stop."""
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return
+        self._down = True
+        if not isinstance(error, StoreError):
+            logger.critical("The delivery to %s has failed", self._database.name, exc_info=error)
+            error = StoreError(f"the delivery has failed: {error!r}")
+        self._on_refused(error)
+
     # To the database
 
     async def _send_for_ever(self) -> None:
@@ -224,10 +233,9 @@ class Delivery:
                 self._note_down(error)
                 await asyncio.sleep(random.uniform(pause / 2, pause))
                 pause = min(pause * 2, _LONGEST_PAUSE)
-            except StoreError as error:
-                self._down = True
-                self._on_refused(error)
-                return
+            except OSError as error:
+                logger.warning("The spool of %s cannot be read: %s", self._database.name, error)
+                await asyncio.sleep(_LONGEST_PAUSE)
             else:
                 pause = _FIRST_PAUSE
                 self._note_up()

@@ -2,9 +2,10 @@
 
 All read it from the same static copy on loopback, 32 requests at once, without delays. With `--only
 scheduler,ours,jobdir,redis` the contestants are this crawl on Scrapy's own in-memory scheduler, on the frontier in
-memory, in a file, and on a Redis with an append-only file. What each took
-is measured from outside, and its records are counted in the file that it left. The exit status is 1 when
-one of them did not end well or did not keep every listing exactly once.
+memory, in a file, and on a Redis with an append-only file; with `--only ours,databases`, without and with a MongoDB
+and a PostgreSQL. What each took is measured from outside, and its records are counted in the file that it
+left, and in the databases. The exit status is 1 when one of them did not end well or did not keep every
+listing exactly once.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 from redis import Redis
 
 from benchmarks.contestants import ROOT, Result, clean_environment, command, measure
+from tests.databases.looking import Databases, two_servers
 from tests.redis_server import RedisServer
 
 NAMES = {
@@ -33,6 +36,7 @@ NAMES = {
     "scheduler": "… Scrapy's scheduler",
     "jobdir": "… with JOBDIR",
     "redis": "… on a local Redis",
+    "databases": "… with both databases",
 }
 RACE = "ours,stock,bare"
 TOP = 40
@@ -67,7 +71,7 @@ def table(results: Sequence[Result]) -> str:
         for run in results
     ]
     names = list(dict.fromkeys(run.name for run in results))
-    for other in ("bare", "stock", "scheduler"):
+    for other in ("bare", "stock", "scheduler", *(("ours",) if "databases" in names else ())):
         for name in names:
             if other in names and name != other:
                 wall, cpu, peak = (
@@ -125,13 +129,22 @@ def run_all(names: Sequence[str], listings: int, page_size: int, runs: int) -> l
         if "redis" in names:
             server = stack.enter_context(RedisServer(appendonly=True))
             redis_url = server.url
+        servers = stack.enter_context(two_servers()) if "databases" in names else None
         for name in list(names) * runs:
             with tempfile.TemporaryDirectory() as directory:
                 output, log = Path(directory) / "output", Path(directory) / "log"
                 output.mkdir()
                 if redis_url:
                     Redis.from_url(redis_url).flushall()
-                result = measure(name, url, page_size, output, log, redis_url)
+                fresh = (
+                    Databases(servers.mongo, servers.postgres) if servers and name == "databases" else None
+                )
+                result = measure(
+                    name, url, page_size, output, log, redis_url, env=fresh.env if fresh else None
+                )
+                if fresh and fresh.counts() != (listings, listings):
+                    print(f"MongoDB and PostgreSQL hold {fresh.counts()}", file=sys.stderr)
+                    result = replace(result, status=1)
                 if not result.complete(listings):
                     print(log.read_text(errors="replace")[-4_000:], file=sys.stderr)
             results.append(result)

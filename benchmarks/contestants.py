@@ -9,7 +9,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parent.parent
 AT_ONCE = 32
-SCHEDULERS = ("ours", "scheduler", "jobdir", "redis")
-"""This crawl, as it comes and with other queues: Scrapy's own in memory, a file, a Redis."""
+OURS = ("ours", "scheduler", "jobdir", "redis", "databases")
+"""This crawl, as it comes; with other queues: Scrapy's own in memory, a file, a Redis; with both databases."""
 _OURS = ("CARS_", "SCRAPY", "REDIS_URL", "MONGO_URI", "POSTGRES_DSN", "JOBDIR", "LOG_LEVEL")
 _PIECE = 1 << 20
 _BETWEEN = re.compile(r"[\s,]*")
@@ -96,9 +96,10 @@ def measure(
     output: Path,
     log: Path,
     redis_url: str = "",
+    env: Mapping[str, str] | None = None,
     timeout_s: float = 3_600,
 ) -> Result:
-    """Run contestant `name` against the static copy at `url`; its log goes to `log`.
+    """Run contestant `name` against the static copy at `url`; its log goes to `log`. `env` is added to a clean one.
 
     The process is waited for with wait4, so CPU and memory are its own. This process must stay small: Linux
     counts the memory of the parent at the time of the fork as the child's. Raises TimeoutError after
@@ -106,13 +107,13 @@ def measure(
     """
     _control(url, "reset")
     # Stock Scrapy must not find this project, ours must.
-    directory = ROOT if name in SCHEDULERS else output
+    directory = ROOT if name in OURS else output
     with log.open("wb") as lines:
         started = time.monotonic()
         process = subprocess.Popen(
             command(name, url, page_size, output, redis_url),
             cwd=directory,
-            env=clean_environment(),
+            env={**clean_environment(), **(env or {})},
             stdout=lines,
             stderr=lines,
         )

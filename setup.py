@@ -9,4 +9,5 @@ setup(
     package_data={"carscraper": ["**/*.lua", "**/*.sql"]},
     entry_points={"scrapy": ["settings = carscraper.settings"]},
     python_requires=">=3.11",
+    extras_require={"parquet": ["pyarrow>=26"]},
 )

@@ -213,6 +213,12 @@ EXTENSIONS = {
     "scrapy.extensions.spiderstate.SpiderState": None,  # writes a pickle to JOBDIR that nothing here reads
 }
 
+FEED_EXPORTERS = {
+    # In Scrapy's place, whose cells hold nested data and run as formulas.
+    "csv": "carscraper.exporters.CsvExporter",
+    "parquet": "carscraper.exporters.ParquetExporter",
+}
+
 # Logs
 
 LOG_LEVEL = os.environ.get("LOG_LEVEL", "INFO")

@@ -244,7 +244,41 @@ _TEXTS = (
     "colour", "fuel_type", "transmission", "vehicle_axle_config", "province", "agent_name",
     "agent_locality", "seller_type", "reference",
 )  # fmt: skip
-"""Columns that hold an attribute's text."""
+"""Columns that hold an attribute's text, under the attribute's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a column is made of."""
+
+    attribute: str | None
+    """Of the listing; with a point, a field within it. None when only the specification tells."""
+    labels: tuple[str, ...]
+    """Of the specification, in any case of letters, the best first; after the attribute."""
+
+
+_ATTRIBUTES = {
+    **dict(zip(_TEXTS, _TEXTS, strict=True)),
+    "year": "year",
+    "price_zar": "price",
+    "monthly_price_zar": "monthly_price",
+    "mileage_km": "mileage",
+    "seats": "seats",
+    "agent_coord_0": "agent_coords_0_coord",
+    "agent_coord_1": "agent_coords_1_coord",
+    "image_count": "image.count",
+}
+
+_SEATS, _DRIVEN_WHEELS = "Seats quantity", "Driven Wheels"
+
+_LABELS = {
+    "seats": (_SEATS,),
+    "driven_wheels": (_DRIVEN_WHEELS,),
+    **{column: labels for column, (_, labels) in _QUANTITIES.items()},
+}
+
+SOURCES = {column: Source(_ATTRIBUTES.get(column), _LABELS.get(column, ())) for column in COLUMNS}
+"""Where each column comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +303,12 @@ def spec_columns(specs: Iterable[Mapping[str, Any]]) -> SpecColumns:
             if known is not None:
                 told.setdefault(known, []).append(attr["value"])
     read = _Reader()
-    values: dict[str, Any] = {"driven_wheels": read.first_text("driven_wheels", told.get(_DRIVEN_WHEELS, ()))}
+    values: dict[str, Any] = {
+        "driven_wheels": read.first_text("driven_wheels", told.get(_DRIVEN_WHEELS.casefold(), ()))
+    }
     for column, labels in _WANTED:
         values[column] = read.quantity(column, [raw for label in labels for raw in told.get(label, ())])
-    return SpecColumns(values, read.unread, tuple(told.get(_SEATS, ())))
+    return SpecColumns(values, read.unread, tuple(told.get(_SEATS.casefold(), ())))
 
 
 def typed_row(attributes: Mapping[str, Any], specs: Iterable[Mapping[str, Any]] | SpecColumns) -> TypedRow:
@@ -305,7 +341,7 @@ def typed_row(attributes: Mapping[str, Any], specs: Iterable[Mapping[str, Any]] 
 def _known_label(label: str) -> str | None:
     """The label as it is looked for, whatever its case; None when nothing is looked for under it."""
     folded = label.strip().casefold()
-    return folded if folded in _LABELS else None
+    return folded if folded in _KNOWN_LABELS else None
 
 
 class _Reader:
@@ -378,9 +414,8 @@ def _quantity_reader(column: str, unit: Unit) -> Callable[[str], object]:
     return read
 
 
-_SEATS, _DRIVEN_WHEELS = "seats quantity", "driven wheels"
 _WANTED = [(column, [label.casefold() for label in labels]) for column, (_, labels) in _QUANTITIES.items()]
-_LABELS = {_SEATS, _DRIVEN_WHEELS, *(label for _, labels in _WANTED for label in labels)}
+_KNOWN_LABELS = {label.casefold() for labels in _LABELS.values() for label in labels}
 _READS = {column: _quantity_reader(column, unit) for column, (unit, _) in _QUANTITIES.items()}
 _READS["mileage_km"] = _quantity_reader("mileage_km", "km")
 _READS["seats"] = _quantity_reader("seats", "")

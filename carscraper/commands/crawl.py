@@ -16,6 +16,7 @@ from scrapy.spiderloader import get_spider_loader
 from carscraper.config import Config
 from carscraper.connection import redis_client
 from carscraper.exceptions import CarscraperError, ConfigurationError
+from carscraper.exporters import check_feeds
 from carscraper.frontier.build import make_jobdir
 from carscraper.monitoring.completeness import Completeness, summary
 from carscraper.spiders.cars import CarsSpider, read_arguments
@@ -47,6 +48,7 @@ class Command(ScrapyCrawl):
             Config.from_settings(self.settings).make_output_dir()
             make_jobdir(self.settings)
             redis_client(self.settings)
+            check_feeds(self.settings)
             if issubclass(spider, CarsSpider):
                 read_arguments({name: value for name, value in opts.spargs.items() if name != "_job"})
         except ConfigurationError as error:

@@ -198,6 +198,9 @@ SPIDER_MIDDLEWARES = {
 ITEM_PIPELINES = {
     # After every check of a record: it drops the ledger's items, which are no cars, after keeping them.
     "carscraper.pipelines.json_batches.JsonBatchesPipeline": 900,
+    # After it, since a record that JSON cannot hold goes nowhere. Each is off unless its address is set.
+    "carscraper.pipelines.databases.MongoPipeline": 910,
+    "carscraper.pipelines.databases.PostgresPipeline": 920,
     # After every store: stores take the newer record of a car, feeds can only take the first.
     "carscraper.pipelines.once.OncePipeline": 950,
 }

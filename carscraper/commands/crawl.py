@@ -20,6 +20,7 @@ from carscraper.exporters import check_feeds
 from carscraper.frontier.build import make_jobdir
 from carscraper.monitoring.completeness import Completeness, summary
 from carscraper.spiders.cars import CarsSpider, read_arguments
+from carscraper.stores.build import SETTINGS, build_database
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ class Command(ScrapyCrawl):
             Config.from_settings(self.settings).make_output_dir()
             make_jobdir(self.settings)
             redis_client(self.settings)
+            for database in SETTINGS:
+                build_database(self.settings, database)
             check_feeds(self.settings)
             if issubclass(spider, CarsSpider):
                 read_arguments({name: value for name, value in opts.spargs.items() if name != "_job"})

@@ -3,7 +3,7 @@
 Under a root that processes share, each has a directory of its own, which belongs to one database:
 
     <root>/.lock                      held while a directory is made, taken over or removed
-    <root>/<name>/.lock               held for as long as the process lives
+    <root>/<name>/.lock               held for as long as the process lives; as old as the directory
     <root>/<name>/00000001.segment    a header line, then records; several are read in the order of their numbers
     <root>/<name>/position            what of it is delivered
 
@@ -150,7 +150,7 @@ class Spool:
             if not len(spool):
                 spool.close()
         waiting = [spool for spool in spools if len(spool)]
-        return sorted(waiting, key=lambda spool: spool._segments[0].path.stat().st_mtime_ns), left
+        return sorted(waiting, key=lambda spool: (spool.directory / ".lock").stat().st_mtime_ns), left
 
     def __len__(self) -> int:
         """How many records wait."""

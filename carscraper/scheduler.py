@@ -6,7 +6,9 @@ One task exchanges both with the frontier, so that a slow or frozen Redis never 
 A lease's way, and when each step is said to the frontier:
 
 1. *handed out*: `next_request` decodes it and remembers which request object carries it;
-2. *landed*: off the wire, so that its slot may be asked for the next one;
+2. *landed*: off the wire, so that its slot may be asked for the next one. One that never was on the wire, since the
+   response store had its answer or another worker fetches it, is said to be *unsent*, at once, while its time
+   can still go to another;
 3. *finished*: the request is neither in the downloader nor in the scraper any more. What it yielded is in the
    outbox or beyond by then, because Scrapy enqueues children and runs items through the pipelines first;
 4. *acknowledged*: every store is durable past the number that it had reached at step 3. Entries travel before
@@ -24,7 +26,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -49,6 +51,7 @@ from carscraper.frontier.contract import (
 )
 from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
 from carscraper.pipelines.contract import DurableStore, durable_stores
+from carscraper.responses.signals import request_waited_in_vain, request_waits
 from carscraper.start_urls import build_start_urls, requests_from
 from carscraper.throttle.pacing import build_pacing
 
@@ -84,6 +87,8 @@ class _Task:
     lease: Lease
     held: Held
     landed: bool = False
+    waits: bool = False
+    """It has landed, unsent, but still takes up a place in Scrapy's downloader: another's download may answer it."""
     seen: bool = False
     """Its response or failure has come past the last middleware, so that nothing was dropped on the way."""
     outcome: Retry | Burial | Held | None = None
@@ -132,6 +137,8 @@ class FrontierScheduler(BaseScheduler):
         self._idle_since: float | None = None
         self._idle_before_close = crawler.settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
         self._news = asyncio.Event()
+        self._urgent = asyncio.Event()
+        """Set while the outbox holds time that a site's next request may have."""
         self._closing = False
         self._exchanging: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
@@ -221,9 +228,15 @@ class FrontierScheduler(BaseScheduler):
         self._results_expected = True
 
     def note_result(self, request: Request) -> None:
-        """The leased request has an outcome that its callback, its errback or a middleware has dealt with."""
+        """The leased request has an outcome that its callback, its errback or a middleware has dealt with.
+
+        One that has not left the downloader by then has never been there. If it was given back, its time may have gone
+        to a robots.txt.
+        """
         if task := self._tasks.get(request):
             task.seen = True
+            if task.outcome is None:
+                self._land_unsent(task)
 
     def retry(self, request: Request, delay: float, reason: str) -> None:
         """When the leased request finishes, queue it again after `delay` seconds instead of acknowledging it."""
@@ -250,8 +263,7 @@ class FrontierScheduler(BaseScheduler):
         """Hand out nothing more for the request's site, to any worker, for `seconds`."""
         slot = self._slot(request)
         self._outbox.pauses[slot] = max(seconds, self._outbox.pauses.get(slot, 0.0))
-        waiting = [lease for lease in self._buffer if lease.slot == slot]
-        self._outbox.returns.extend(Held(lease.key, lease.token) for lease in waiting)
+        self._return_unsent([lease for lease in self._buffer if lease.slot == slot])
         self._buffer = deque(lease for lease in self._buffer if lease.slot != slot)
         self._news.set()
 
@@ -279,6 +291,8 @@ class FrontierScheduler(BaseScheduler):
             logger.info("Beginning crawl %s", state.crawl_id)
         connect = self._crawler.signals.connect
         connect(self._on_left_downloader, signals.request_left_downloader)
+        connect(self._on_waits, request_waits)
+        connect(self._on_waited_in_vain, request_waited_in_vain)
         connect(self._on_spider_error, signals.spider_error)
         connect(self._on_item_error, signals.item_error)
         self._exchanging = asyncio.create_task(self._exchange_for_ever())
@@ -331,8 +345,13 @@ class FrontierScheduler(BaseScheduler):
         await self.frontier.close()
 
     def _return_buffer(self) -> None:
-        self._outbox.returns.extend(Held(lease.key, lease.token) for lease in self._buffer)
+        self._return_unsent(self._buffer)
         self._buffer.clear()
+
+    def _return_unsent(self, leases: Iterable[Lease]) -> None:
+        held = [Held(lease.key, lease.token) for lease in leases]
+        self._outbox.unsent.extend(held)
+        self._outbox.returns.extend(held)
 
     async def _forget_unless_shared(self, asked_by: str) -> None:
         """Forget the crawl as a setting asks, but never while another worker is at it."""
@@ -382,6 +401,7 @@ class FrontierScheduler(BaseScheduler):
                 self._outbox.paces = self._pacing.changes()
             outbox, self._outbox = self._outbox, Outbox()
             self._unanswered = outbox
+            self._urgent.clear()
         want = 0 if self._closing else max(0, self._room - len(self._buffer) - len(self._on_the_way()))
         self._last_exchange = time.monotonic()
         inbox = await self.frontier.exchange(outbox, want)
@@ -409,11 +429,15 @@ class FrontierScheduler(BaseScheduler):
         await self._drop_start_urls()
 
     async def _wait_for_news(self) -> None:
-        """Return when there is something to say or to be had, but not more often than each tick."""
+        """Return when there is something to say or to be had, but not more often than each tick, unless it is
+        urgent.
+        """
         earliest = self._last_exchange + _TICK
         if self._wait_until is not None and self._wait_until < earliest:
             earliest = max(self._wait_until, self._last_exchange + _SHORT_TICK)
-        await asyncio.sleep(max(0.0, earliest - time.monotonic()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, earliest - time.monotonic())):
+                await self._urgent.wait()
         while not (self._closing or self._has_something_to_say() or self._may_be_given_something()):
             self._news.clear()
             with contextlib.suppress(TimeoutError):
@@ -425,6 +449,7 @@ class FrontierScheduler(BaseScheduler):
         return (
             self._unfinished is None
             or self._unanswered is not None
+            or self._urgent.is_set()
             or (self._has_leases and time.monotonic() >= self._next_renewal)
             or (_has_news(self._outbox) and (self._is_hungry or self._has_lingered))
         )
@@ -492,6 +517,7 @@ class FrontierScheduler(BaseScheduler):
         for request in [request for request in self._tasks if request not in downloading]:
             task = self._tasks[request]
             self._land(task)
+            task.waits = False
             if request in scraping:
                 continue
             del self._tasks[request]
@@ -540,7 +566,7 @@ class FrontierScheduler(BaseScheduler):
         return bool(self._tasks or self._finished or self._buffer)
 
     def _on_the_way(self) -> list[_Task]:
-        return [task for task in self._tasks.values() if not task.landed]
+        return [task for task in self._tasks.values() if task.waits or not task.landed]
 
     def _entry(self, request: Request) -> Entry:
         delay = request.meta.get("delay", 0)
@@ -594,6 +620,23 @@ class FrontierScheduler(BaseScheduler):
         if not task.landed:
             task.landed = True
             self._outbox.landed.append(task.held)
+
+    def _land_unsent(self, task: _Task) -> None:
+        if not task.landed:
+            task.landed = True
+            self._outbox.unsent.append(task.held)
+            if self._interval(task.lease.slot) > 0:
+                self._urgent.set()
+                self._news.set()
+
+    def _on_waits(self, request: Request) -> bool:
+        if task := self._tasks.get(request):
+            task.waits = True
+            self._land_unsent(task)
+        return task is not None
+
+    def _on_waited_in_vain(self, request: Request) -> None:
+        self.give_back(request)
 
     def _on_left_downloader(self, request: Request) -> None:
         if task := self._tasks.get(request):

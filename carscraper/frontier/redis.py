@@ -219,7 +219,7 @@ class RedisFrontier:
             reply = await self._exchange(EXCHANGE, outbox, want, number)
         except _MemoryFullError as error:
             if outbox.entries:
-                relief = Outbox(landed=outbox.landed, renewals=outbox.renewals)
+                relief = Outbox(landed=outbox.landed, unsent=outbox.unsent, renewals=outbox.renewals)
                 await self._exchange(EXCHANGE_WHEN_FULL, relief, 0, 0)
                 raise FrontierUnavailable(f"{error}; no request was added") from error
             reply = await self._exchange(EXCHANGE_WHEN_FULL, outbox, want, number)

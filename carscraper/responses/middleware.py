@@ -7,12 +7,13 @@ import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import signals
-from scrapy.exceptions import CloseSpider
+from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.http import TextResponse
 
 from carscraper.config import Config
 from carscraper.exceptions import CarscraperError
 from carscraper.responses.build import build_response_store
+from carscraper.responses.signals import request_waited_in_vain, request_waits
 
 if TYPE_CHECKING:
     from typing import Self
@@ -42,13 +43,17 @@ class _Judge(Protocol):
     def is_answer(self, response: Response) -> bool: ...
 
 
+class WaitedInVain(IgnoreRequest):
+    """Raised to end the way of a request that will be handed out again, in its turn."""
+
+
 class ResponseStoreMiddleware:
     """Answers a request with `meta["store_key"]` from the response store, or has its answer kept there.
 
     Requests for the same key that are under way in any worker share one download: the later ones wait and
-    are answered from the store. When the download failed, one of those that waited tries for itself. Only
-    what the spider's `is_answer` accepts is kept, so a page of HTML with status 200 is not served for a
-    month.
+    are answered from the store. When the download failed, one of those that waited tries for itself: in its
+    turn, if the scheduler has given its turn to another meanwhile, else at once. Only what the spider's
+    `is_answer` accepts is kept, so a page of HTML with status 200 is not served for a month.
 
     Stats: `responses/hit`, `responses/shared` (waited for another's download), `responses/stored`,
     `responses/refused`.
@@ -69,11 +74,11 @@ class ResponseStoreMiddleware:
         return cls(crawler)
 
     async def process_request(self, request: Request) -> Response | None:
-        """The stored response; None when the caller has to ask the site."""
+        """The stored response; None when the caller has to ask the site. Raises `WaitedInVain`."""
         key = request.meta.get(STORE_KEY)
         if key is None:
             return None
-        stat = "responses/hit"
+        stat, gave_way = "responses/hit", False
         while True:
             if stored := await self.store.get(key, self._max_age):
                 self._crawler.stats.inc_value(stat)
@@ -82,15 +87,29 @@ class ResponseStoreMiddleware:
                 )
             stat = "responses/shared"
             if other := self._under_way.get(key):
+                gave_way = gave_way or self._tell(request_waits, request)
                 if not (await asyncio.wait([other], timeout=_DOUBT))[0]:
                     self._let_others_go_on_if_dropped(key)
                 continue
             self._under_way[key] = asyncio.get_running_loop().create_future()
             self._owners[key] = request
             if await self.store.claim(key, _CLAIM):
-                return None
+                if not gave_way:
+                    return None
+                await self.store.disclaim(key)
+                self._let_others_go_on(key, request)
+                self._tell(request_waited_in_vain, request)
+                raise WaitedInVain("another's download of the same brought no answer")
             self._let_others_go_on(key, request)
+            gave_way = gave_way or self._tell(request_waits, request)
             await asyncio.sleep(_LOOK)
+
+    def _tell(self, signal: object, request: Request) -> bool:
+        """Send the signal; True when somebody has taken care of the request."""
+        return any(
+            result is True
+            for _, result in self._crawler.signals.send_catch_log(signal=signal, request=request)
+        )
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Keep the response if it is an answer, and let those go on that wait for it."""

@@ -53,6 +53,7 @@ test-crash: $(VENV)/.dev servers  ## the random kills with 20 seeds instead of 3
 .PHONY: servers
 servers:
 	@command -v redis-server >/dev/null && command -v tinyproxy >/dev/null || { $(call debian,redis-server tinyproxy-bin); }
+	@compgen -G '/usr/lib/*/libcurl.so.4' >/dev/null || { $(call debian,libcurl4 libssl3 liblzma5); }  # for mongod
 
 .PHONY: check
 check: $(VENV)/.dev  ## ruff and mypy --strict

@@ -136,7 +136,7 @@ class MongoServer:
             self._process = None
 
     def _anonymous(self) -> MongoClient[dict[str, Any]]:
-        return MongoClient(self.uri(), serverSelectionTimeoutMS=1000, socketTimeoutMS=5000)
+        return MongoClient(self.uri(), serverSelectionTimeoutMS=1000, socketTimeoutMS=5000, tz_aware=True)
 
     def client(self) -> MongoClient[dict[str, Any]]:
         """A plain client that may do everything, to look at the server from outside."""

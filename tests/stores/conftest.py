@@ -59,7 +59,7 @@ class MongoPlace:
 
     def prices(self, listing: str) -> list[tuple[datetime, int | None]]:
         with self.server.client() as client:
-            rows = client[self.name].price_history.find({"listing": listing})
+            rows = client[self.name].price_history.find({"id": listing})
             return sorted((row["seen_at"], row["price_zar"]) for row in rows)
 
     async def leave(self) -> None:

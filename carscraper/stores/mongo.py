@@ -1,0 +1,491 @@
+"""Records in MongoDB: one document per listing, changed in one step each, on a single server as on a set.
+
+Collections of the database:
+
+- `cars`: `_id` is the listing's id; `url`, `scraped_at`, `car_attrs`, `car_specs`, `price_zar` and `digest` of
+  the reading that is kept; `first_seen`, `last_seen`, `removed_at`; `prices`, a list of `{seen_at, price_zar}`
+  in the order in which they were added. Times are dates in UTC.
+- `price_history`: a view of `prices`, a row each: `id`, `seen_at`, `price_zar`.
+- `cars_meta`: the document `schema`, with the `version` of all this.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote_plus
+
+import bson
+from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
+from bson.errors import BSONError
+from bson.int64 import Int64
+from bson.raw_bson import RawBSONDocument
+from dns.exception import DNSException
+from dns.resolver import NXDOMAIN, NoAnswer
+from pymongo import AsyncMongoClient, InsertOne, ReadPreference, UpdateOne, WriteConcern, errors
+from pymongo.asynchronous.collection import AsyncCollection
+
+from carscraper.exceptions import ConfigurationError, StoreError, StoreRefused, StoreUnavailable
+from carscraper.items import Car
+from carscraper.stores.contract import Refused, StoredCar
+from carscraper.stores.record import Record
+
+Document = dict[str, Any]
+Write = InsertOne[Any] | UpdateOne
+
+LAYOUT = 1
+"""Version of the layout of the collections."""
+DEEPEST = 180
+"""Levels of a document, itself among them, that a server stores. One of 200 has it refuse the whole batch."""
+LARGEST = 16 * 2**20 - 2**16
+"""Bytes of a new document: what a server stores, less room for prices to come."""
+
+_DEFAULTS = {
+    "appname": "carscraper",
+    "serverSelectionTimeoutMS": 5_000,
+    "connectTimeoutMS": 5_000,
+    "socketTimeoutMS": 30_000,
+}
+"""Options of the connection, unless the URI says otherwise."""
+_SURE_MAJORITY = 4
+"""So many servers are a majority of any set, since at most seven vote."""
+_LONGEST_ID = 1024
+"""Bytes of an id: what is longer is none, and hundreds are asked for at once."""
+_LONGEST_REASON = 300
+"""Characters of what the server or its client says that are passed on."""
+_PAGE = 300
+"""Documents in memory while all are read."""
+_CHUNK = 1000
+"""Listings that are marked as removed at once."""
+
+UNAVAILABLE = {
+    6: "HostUnreachable", 7: "HostNotFound", 24: "LockTimeout", 43: "CursorNotFound", 46: "LockBusy",
+    50: "MaxTimeMSExpired", 63: "StaleShardVersion", 64: "WriteConcernFailed", 89: "NetworkTimeout",
+    91: "ShutdownInProgress", 100: "UnsatisfiableWriteConcern", 112: "WriteConflict",
+    117: "ConflictingOperationInProgress", 133: "FailedToSatisfyReadPreference",
+    134: "ReadConcernMajorityNotAvailableYet", 150: "StaleEpoch", 175: "QueryPlanKilled",
+    189: "PrimarySteppedDown", 202: "NetworkInterfaceExceededTimeLimit", 237: "CursorKilled",
+    262: "ExceededTimeLimit", 391: "ReauthenticationRequired", 9001: "SocketException",
+    10058: "LegacyNotPrimary", 10107: "NotWritablePrimary", 11600: "InterruptedAtShutdown",
+    11601: "Interrupted", 11602: "InterruptedDueToReplStateChange", 13388: "StaleConfig",
+    13435: "NotPrimaryNoSecondaryOk", 13436: "NotPrimaryOrSecondary", 14031: "OutOfDiskSpace",
+}  # fmt: skip
+"""Codes of what passes, and has nothing to do with a record; as in the server's `error_codes.yml`."""
+REFUSED = {
+    11: "UserNotFound", 13: "Unauthorized", 18: "AuthenticationFailed", 20: "IllegalOperation",
+    59: "CommandNotFound", 73: "InvalidNamespace", 79: "UnknownReplWriteConcern", 115: "CommandNotSupported",
+    166: "CommandNotSupportedOnView", 323: "APIStrictError", 334: "MechanismUnavailable", 8000: "AtlasError",
+}  # fmt: skip
+"""Codes of what would come again for every record."""
+_NAMESPACE_EXISTS = 48
+_DUPLICATE_KEY = 11000
+
+
+class _PlainInt(TypeDecoder):
+    """Gives whole numbers back as JSON has them, not in a class that tells how they were stored."""
+
+    bson_type = Int64
+
+    def transform_bson(self, value: Any) -> int:
+        return int(value)
+
+
+_CODEC: CodecOptions[Document] = CodecOptions(
+    tz_aware=True, tzinfo=UTC, type_registry=TypeRegistry([_PlainInt()])
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A record, and the time at which it was read."""
+
+    record: Record
+    at: datetime
+
+    @property
+    def id(self) -> str:
+        return self.record.car.id
+
+
+class MongoDatabase:
+    """The contract of `stores/contract.py`, with its rules applied by the server, within one document.
+
+    The digests of a batch are asked for first. Most records of a crawl are stored already, and then only their
+    time is sent; new ones are inserted. What has changed, or is being changed by another worker at this moment,
+    is merged by an update that reads and writes its document in one step.
+
+    What is acknowledged is in the journals of a majority of the servers.
+    """
+
+    name = "MongoDB"
+    key = "mongo"
+
+    def __init__(self, client: AsyncMongoClient[Document], database: str, target: str) -> None:
+        self.target = target
+        self._client = client
+        self._database = client.get_database(
+            database,
+            codec_options=_CODEC,
+            read_preference=ReadPreference.PRIMARY,
+            write_concern=durable(client.write_concern),
+        )
+        self._cars: AsyncCollection[Document] = self._database.cars
+        self._meta: AsyncCollection[Document] = self._database.cars_meta
+
+    @classmethod
+    def from_uri(cls, uri: str) -> MongoDatabase:
+        """`mongodb://` or `mongodb+srv://`; the path is the name of the database, `cars` when there is none.
+
+        Connects to nothing yet. Raises `ConfigurationError`, whose message tells no value out of the URI.
+        """
+        given = {option.partition("=")[0].lower() for option in re.split("[&;]", uri.partition("?")[2])}
+        defaults: dict[str, Any] = {name: _DEFAULTS[name] for name in _DEFAULTS if name.lower() not in given}
+        logging.getLogger("pymongo").setLevel(logging.INFO)  # below that it tells of every command
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)  # for options that it does not know
+                client: AsyncMongoClient[Document] = AsyncMongoClient(uri, **defaults)
+                database = client.get_default_database(default="cars").name
+        except (errors.PyMongoError, ValueError, TypeError, OSError, UserWarning) as error:
+            raise ConfigurationError(f"MONGO_URI: {_without_values(error, uri)}") from None
+        return cls(client, database, f"{_hosts(uri)}/{database}")
+
+    async def open(self) -> None:
+        """As in the contract. Whether it may write is found out by having the server explain a write."""
+        with self._errors():
+            await self._client.admin.command("ping")
+            # In this order: another worker that opens the same database now writes its version before any car.
+            occupied = await self._cars.find_one({}, {"_id": 1}) is not None
+            schema = await self._meta.find_one({"_id": "schema"})
+            self._check_layout(schema, occupied=occupied)
+            upsert = {"q": {"_id": ""}, "u": [{"$set": {"last_seen": None}}], "upsert": True}
+            await self._database.command("explain", {"update": "cars", "updates": [upsert]})
+            if schema is None:
+                version = {"$setOnInsert": {"version": LAYOUT}}
+                await self._meta.update_one({"_id": "schema"}, version, upsert=True)
+            await self._make_view()
+
+    def _check_layout(self, schema: Mapping[str, Any] | None, *, occupied: bool) -> None:
+        if schema is None:
+            if occupied:
+                raise StoreRefused(f"{self.target}: there is a collection cars already, and it is not ours")
+        elif schema.get("version") != LAYOUT:
+            raise StoreRefused(
+                f"{self.target}: its layout is version {schema.get('version')!r:.20}, and this release knows {LAYOUT}"
+            )
+
+    async def _make_view(self) -> None:
+        if "price_history" in await self._database.list_collection_names(authorizedCollections=True):
+            return
+        row = {"_id": 0, "id": "$_id", "seen_at": "$prices.seen_at", "price_zar": "$prices.price_zar"}
+        rows = [{"$unwind": "$prices"}, {"$project": row}]
+        try:
+            await self._database.create_collection(
+                "price_history", check_exists=False, viewOn="cars", pipeline=rows
+            )
+        except errors.OperationFailure as error:
+            if error.code != _NAMESPACE_EXISTS:  # another worker was faster
+                raise
+
+    async def upsert(self, records: Sequence[Record]) -> list[Refused]:
+        """As in the contract. Several records of one listing are written one by one, the oldest first."""
+        refused: list[Refused] = []
+        with self._errors():
+            for readings in _rounds(records, refused):
+                await self._write(readings, refused)
+        return refused
+
+    async def _write(self, readings: Sequence[_Reading], refused: list[Refused]) -> None:
+        """Write readings, each of another listing; adds to `refused`."""
+        found = self._cars.find({"_id": {"$in": [one.id for one in readings]}}, {"digest": 1})
+        digests = {document["_id"]: document.get("digest") async for document in found}
+        new = [one for one in readings if one.id not in digests]
+        same = [one for one in readings if digests.get(one.id) == one.record.digest]
+        changed = [one for one in readings if one.id in digests and digests[one.id] != one.record.digest]
+
+        writes: list[tuple[_Reading, Write]] = [(one, _touch(one)) for one in same]
+        writes += [(one, InsertOne(document)) for one, document in _encoded(new, refused)]
+        touched, failed = await self._send(writes)
+        changed += [one for one, error in failed if _is_there_already(error)]
+        _refuse(((one, error) for one, error in failed if not _is_there_already(error)), refused)
+        if touched + len(failed) < len(same):
+            changed += same  # another worker has changed some of them; which, the server does not tell
+
+        _, failed = await self._send(
+            [(one, _merge(one, document)) for one, document in _encoded(changed, refused)]
+        )
+        if any(_is_there_already(error) for _, error in failed):
+            raise StoreUnavailable(f"{self.target}: another worker has inserted the same listing")
+        _refuse(failed, refused)
+
+    async def _send(
+        self, writes: Sequence[tuple[_Reading, Write]]
+    ) -> tuple[int, list[tuple[_Reading, Mapping[str, Any]]]]:
+        """How many documents the updates have found, and what failed for the sake of one record."""
+        if not writes:
+            return 0, []
+        try:
+            result = await self._cars.bulk_write([write for _, write in writes], ordered=False)
+        except errors.BulkWriteError as error:
+            details: Mapping[str, Any] = error.details
+        else:
+            return result.matched_count, []
+        if details["writeConcernErrors"]:
+            raise StoreUnavailable(f"{self.target}: {_one_line(details['writeConcernErrors'][0]['errmsg'])}")
+        for failure in details["writeErrors"]:
+            if kind := kind_of(failure["code"]):
+                raise kind(f"{self.target}: {_one_line(failure['errmsg'])}")
+        return details["nMatched"], [(writes[one["index"]][0], one) for one in details["writeErrors"]]
+
+    async def mark_removed(self, seen: Collection[str], begun_at: str, removed_at: str) -> int:
+        """As in the contract. Walks over all listings: an index would cost more with every record than it saves."""
+        seen = frozenset(seen)
+        on_site = {"removed_at": None, "last_seen": {"$lt": datetime.fromisoformat(begun_at)}}
+        removal = {"$set": {"removed_at": datetime.fromisoformat(removed_at)}}
+        marked = 0
+        with self._errors():
+            found = self._cars.find(on_site, {"_id": 1})
+            gone = [document["_id"] async for document in found if document["_id"] not in seen]
+            for start in range(0, len(gone), _CHUNK):
+                chunk = {"_id": {"$in": gone[start : start + _CHUNK]}, **on_site}
+                marked += (await self._cars.update_many(chunk, removal)).modified_count
+        return marked
+
+    async def cars(self) -> AsyncIterator[StoredCar]:
+        """As in the contract. Page by page, so that nothing is open on the server while the caller is busy."""
+        page: list[Document] = []
+        while True:
+            after = {"_id": {"$gt": page[-1]["_id"]}} if page else {}
+            with self._errors():
+                page = await self._cars.find(after, {"prices": 0}).sort("_id").limit(_PAGE).to_list()
+            if not page:
+                return
+            for document in page:
+                yield _stored(document)
+
+    async def close(self) -> None:
+        """As in the contract."""
+        await self._client.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Puts what pymongo raises into this project's words."""
+        try:
+            yield
+        except errors.PyMongoError as error:
+            raise failure(error)(f"{self.target}: {_one_line(_message(error))}") from error
+
+
+# Errors
+
+
+def kind_of(code: int | None) -> type[StoreError] | None:
+    """What a failed write, of which the server told that code, says of all others; None when it says nothing."""
+    if code in UNAVAILABLE:
+        return StoreUnavailable
+    return StoreRefused if code in REFUSED else None
+
+
+def failure(error: errors.PyMongoError) -> type[StoreError]:
+    """Whether it is worth another try that a call has failed as a whole."""
+    if isinstance(error, errors.ConfigurationError):
+        cause = error.__cause__  # the look-up of a mongodb+srv name, which fails when the network does
+        passes = isinstance(cause, DNSException) and not isinstance(cause, NXDOMAIN | NoAnswer)
+        return StoreUnavailable if passes else StoreRefused
+    if isinstance(error, errors.OperationFailure):
+        if error.has_error_label("RetryableWriteError") or error.has_error_label("TransientTransactionError"):
+            return StoreUnavailable
+        unknown_outcome = isinstance(error, errors.WriteConcernError)
+        return kind_of(error.code) or (StoreUnavailable if unknown_outcome else StoreRefused)
+    if isinstance(error, errors.ServerSelectionTimeoutError) and "certificate verify failed" in str(error):
+        return StoreRefused
+    return StoreUnavailable
+
+
+def _message(error: errors.PyMongoError) -> str:
+    """What it says, but for the command that failed and the state of all servers."""
+    details = error.details if isinstance(error, errors.OperationFailure) else None
+    text = str((details or {}).get("errmsg") or error)
+    return re.split(r" to execute command | \(configured timeouts|, Timeout: |, full error: ", text)[0]
+
+
+def _one_line(problem: object) -> str:
+    return " ".join(str(problem).split())[:_LONGEST_REASON]
+
+
+def _is_there_already(error: Mapping[str, Any]) -> bool:
+    return error["code"] == _DUPLICATE_KEY and list(error.get("keyPattern", {})) == ["_id"]
+
+
+def _refuse(failed: Iterable[tuple[_Reading, Mapping[str, Any]]], refused: list[Refused]) -> None:
+    refused += [_refused(one.record.car, error["errmsg"]) for one, error in failed]
+
+
+def _refused(car: Car, problem: object) -> Refused:
+    return Refused(car.id, car.url, _one_line(problem))
+
+
+# The address
+
+
+def durable(asked: WriteConcern) -> WriteConcern:
+    """The journals of a majority, or of more, or of the servers behind a name, when those are asked for."""
+    servers = asked.document.get("w")
+    enough = isinstance(servers, str) or (isinstance(servers, int) and servers >= _SURE_MAJORITY)
+    return WriteConcern(w=servers if enough else "majority", j=True, wtimeout=asked.document.get("wtimeout"))
+
+
+def _hosts(uri: str) -> str:
+    """The servers that a valid URI names, with their ports."""
+    scheme, _, rest = uri.partition("://")
+    hosts = re.split("[/?]", rest, maxsplit=1)[0].rpartition("@")[2].lower()
+    if scheme == "mongodb+srv":
+        return hosts
+    return ",".join(
+        host if re.search(r":\d+$|\.sock$", host) else f"{host}:27017" for host in hosts.split(",")
+    )
+
+
+def _without_values(error: Exception, uri: str) -> str:
+    """What pymongo says of a URI, unless it quotes anything of it but the names of options."""
+    text = str(error)
+    names = {option.partition("=")[0] for option in re.split("[&;]", uri.partition("?")[2])}
+    values = set(re.split(r"[:/?#@&;=,\[\]]", uri.partition("://")[2] or uri)) - names - {""}
+    if any(quoted in text for value in values for quoted in (value, unquote_plus(value))):
+        return "not an address such as mongodb://127.0.0.1:27017/cars"
+    return _one_line(text)
+
+
+# Documents
+
+
+def _rounds(records: Iterable[Record], refused: list[Refused]) -> list[list[_Reading]]:
+    """The records in the order of their times, each listing once in a round; adds to `refused`."""
+    readings = []
+    for record in records:
+        try:
+            readings.append(_reading(record))
+        except ValueError as error:
+            refused.append(_refused(record.car, error))
+    rounds: list[list[_Reading]] = []
+    turns: dict[str, int] = {}
+    for reading in sorted(readings, key=lambda one: one.at):
+        turn = turns[reading.id] = turns.get(reading.id, -1) + 1
+        if turn == len(rounds):
+            rounds.append([])
+        rounds[turn].append(reading)
+    return rounds
+
+
+def _reading(record: Record) -> _Reading:
+    """Raises `ValueError` for a record that cannot be put in order, or not be asked for."""
+    if len(record.car.id.encode()) > _LONGEST_ID:
+        raise ValueError(f"the id is longer than {_LONGEST_ID} bytes")
+    at = record.read_at
+    if at.tzinfo is None:
+        raise ValueError(f"scraped_at has no time zone: {record.car.scraped_at!r}")
+    return _Reading(record, at)
+
+
+def _encoded(
+    readings: Iterable[_Reading], refused: list[Refused]
+) -> Iterator[tuple[_Reading, RawBSONDocument]]:
+    """Each reading with the document of a new listing; those that BSON cannot hold are added to `refused`."""
+    for reading in readings:
+        try:
+            yield reading, _encode(reading)
+        except (BSONError, OverflowError, ValueError, RecursionError) as error:
+            refused.append(_refused(reading.record.car, error))
+
+
+def _encode(reading: _Reading) -> RawBSONDocument:
+    car, record, at = reading.record.car, reading.record, reading.at
+    if _is_too_deep(record):
+        raise ValueError(f"it is nested deeper than {DEEPEST} levels")
+    price = record.row.price_zar
+    document = {
+        "_id": car.id,
+        "url": car.url,
+        "scraped_at": at,
+        "car_attrs": car.car_attrs,
+        "car_specs": car.car_specs,
+        "price_zar": price,
+        "digest": record.digest,
+        "first_seen": at,
+        "last_seen": at,
+        "removed_at": None,
+        "prices": [] if price is None else [{"seen_at": at, "price_zar": price}],
+    }
+    encoded = bson.encode(document)
+    if len(encoded) > LARGEST:
+        raise ValueError(f"its {len(encoded)} bytes are more than {LARGEST}")
+    if b"$ref\0" in encoded and bson.decode(encoded, _CODEC)["car_attrs"] != car.car_attrs:
+        raise ValueError("$ref and $id together are a reference to another document in MongoDB")
+    return RawBSONDocument(encoded)
+
+
+def _is_too_deep(record: Record) -> bool:
+    """Whether it would be deeper than `DEEPEST` levels, with the document and its field around it."""
+    # Nothing is nested deeper than it has brackets, and nearly everything has too few.
+    texts = (record.attrs_json, record.specs.json)
+    if sum(text.count(b"{") + text.count(b"[") for text in texts) < DEEPEST:
+        return False
+    level: list[Any] = [record.car.car_attrs, record.car.car_specs]
+    for _ in range(DEEPEST - 1):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
+            if type(inner) is dict or type(inner) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _touch(reading: _Reading) -> UpdateOne:
+    """Finds its document only while that holds the same content, and the listing is on the site."""
+    same = {"_id": reading.id, "digest": reading.record.digest, "removed_at": None}
+    return UpdateOne(same, {"$max": {"last_seen": reading.at}, "$min": {"first_seen": reading.at}})
+
+
+def _merge(reading: _Reading, document: RawBSONDocument) -> UpdateOne:
+    """Applies all rules of the contract to whatever is there, or is not."""
+    at, price = reading.at, reading.record.row.price_zar
+    first_seen = {"first_seen": {"$min": ["$first_seen", at]}}
+    history = {"$ifNull": ["$prices", []]}
+    content = {"$cond": [{"$eq": ["$digest", reading.record.digest]}, {}, {"$literal": document}]}
+    facts = {
+        **first_seen,
+        "last_seen": at,
+        "removed_at": {"$cond": [{"$lt": ["$removed_at", at]}, None, "$removed_at"]},
+        "prices": {
+            "$cond": [
+                {"$eq": [{"$ifNull": ["$price_zar", None]}, price]},
+                history,
+                {"$concatArrays": [history, [{"seen_at": at, "price_zar": price}]]},
+            ]
+        },
+    }
+    is_older = {"$lt": [at, "$last_seen"]}  # not where there is none: in BSON's order that comes before dates
+    older, newer = {"$mergeObjects": ["$$ROOT", first_seen]}, {"$mergeObjects": ["$$ROOT", content, facts]}
+    return UpdateOne(
+        {"_id": reading.id}, [{"$replaceWith": {"$cond": [is_older, older, newer]}}], upsert=True
+    )
+
+
+def _stored(document: Mapping[str, Any]) -> StoredCar:
+    car = Car(
+        document["_id"],
+        document["url"],
+        document["scraped_at"].isoformat(timespec="seconds").replace("+00:00", "Z"),
+        document["car_attrs"],
+        document["car_specs"],
+    )
+    return StoredCar(car, document["first_seen"], document["last_seen"], document["removed_at"])

@@ -34,7 +34,7 @@ def test_every_store_has_every_listing_once_and_the_same(
     assert len(run.cars()) == LISTINGS
     assert databases.counts() == (LISTINGS, LISTINGS)
     assert_same(databases, tmp_path)
-    assert not (tmp_path / "spool").exists() or not any((tmp_path / "spool").rglob("*.log"))
+    assert not (tmp_path / "spool").exists() or not any((tmp_path / "spool").rglob("*.segment"))
 
 
 def test_a_second_crawl_changes_nothing_but_last_seen(

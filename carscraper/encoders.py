@@ -122,7 +122,7 @@ class ParquetEncoder:
     Raises `ConfigurationError` when that is not installed.
     """
 
-    at_once = 10_000
+    at_once = 5_000
 
     def __init__(self, columns: Sequence[Column]) -> None:
         try:

@@ -6,6 +6,7 @@ import csv
 import io
 import os
 from abc import abstractmethod
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from scrapy.utils.conf import feed_complete_default_values_from_settings
 from scrapy.utils.misc import load_object
 from w3lib.url import file_uri_to_path
 
+from carscraper.api.units import SpecColumns, spec_columns
 from carscraper.encoders import CsvEncoder, Encoder, ParquetEncoder
 from carscraper.exceptions import ConfigurationError
 from carscraper.items import Car
@@ -24,6 +26,10 @@ from carscraper.tables import Column, Row, Rows
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
+
+
+_SPECS = 512
+"""Specifications kept ready: as many as the spider keeps parsed, whose cars come soon after each other."""
 
 
 class TableExporter(BaseItemExporter):
@@ -40,6 +46,7 @@ class TableExporter(BaseItemExporter):
         self._places, columns = _chosen(self._table.columns, self.fields_to_export)
         self.encoder = self.make_encoder(columns, self._kwargs)
         self._waiting: list[Row] = []
+        self._ready: OrderedDict[int, tuple[list[dict[str, Any]], SpecColumns]] = OrderedDict()
 
     @abstractmethod
     def make_encoder(self, columns: Sequence[Column], options: dict[str, Any]) -> Encoder:
@@ -58,7 +65,7 @@ class TableExporter(BaseItemExporter):
     def export_item(self, item: Any) -> None:
         """Write the row, together with others."""
         if isinstance(item, Car):
-            row = self._table.of(item)
+            row = self._table.of(item, self._specs(item.car_specs))
             self._waiting.append(tuple(row[place] for place in self._places))
             if len(self._waiting) >= self.encoder.at_once:
                 self._write_waiting()
@@ -67,6 +74,15 @@ class TableExporter(BaseItemExporter):
         """Write what is left; the file is closed by whoever opened it."""
         self._write_waiting()
         self._file.write(self.encoder.end())
+
+    def _specs(self, groups: list[dict[str, Any]]) -> SpecColumns:
+        # By identity, which is safe while the groups are held here: cars of one specification share one list.
+        ready = self._ready.get(id(groups))
+        if ready is None:
+            ready = self._ready[id(groups)] = groups, spec_columns(groups)
+            if len(self._ready) > _SPECS:
+                self._ready.popitem(last=False)
+        return ready[1]
 
     def _write_waiting(self) -> None:
         if self._waiting:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import orjson
 
-from carscraper.api.units import COLUMNS, SpecColumns, spec_columns, typed_row
+from carscraper.api.units import COLUMNS, SpecColumns, typed_row
 from carscraper.items import Car
 
 Kind: TypeAlias = Literal["string", "int64", "float64", "timestamp"]
@@ -23,8 +22,6 @@ Row: TypeAlias = tuple[Cell, ...]
 _KINDS: dict[type, Kind] = {str: "string", int: "int64", float: "float64"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a text begins with that a spreadsheet takes for a formula."""
-_SPECS = 512
-"""Specifications kept ready: as many as the spider keeps parsed, whose cars come soon after each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +56,12 @@ class Rows:
         self.columns = columns(seen=seen, raw=raw)
         self._raw = raw
         self._typed = attrgetter(*COLUMNS)
-        self._ready: OrderedDict[int, tuple[list[dict[str, Any]], SpecColumns]] = OrderedDict()
 
-    def of(self, car: Car, seen: Sequence[datetime | None] = ()) -> Row:
-        """The row of a car. `seen` are the values of `first_seen`, `last_seen` and `removed_at`, when they are
-        columns.
+    def of(self, car: Car, specs: SpecColumns | None = None, seen: Sequence[datetime | None] = ()) -> Row:
+        """The row of a car. `specs` are what its specification comes to, when that is known already; `seen` the
+        values of `first_seen`, `last_seen` and `removed_at`, when those are columns.
         """
-        typed = typed_row(car.car_attrs, self._specs(car.car_specs))
+        typed = typed_row(car.car_attrs, car.car_specs if specs is None else specs)
         return (
             car.id,
             car.url or None,
@@ -75,15 +71,6 @@ class Rows:
             orjson.dumps(typed.unread).decode() if typed.unread else None,
             *((orjson.dumps(part).decode() for part in (car.car_attrs, car.car_specs)) if self._raw else ()),
         )
-
-    def _specs(self, groups: list[dict[str, Any]]) -> SpecColumns:
-        # By identity, which is safe while the groups are held here: cars of one specification share one list.
-        ready = self._ready.get(id(groups))
-        if ready is None:
-            ready = self._ready[id(groups)] = groups, spec_columns(groups)
-            if len(self._ready) > _SPECS:
-                self._ready.popitem(last=False)
-        return ready[1]
 
 
 def csv_cell(cell: Cell) -> str | int | float:

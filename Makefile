@@ -69,6 +69,10 @@ bench: $(VENV)/.dev  ## this crawl, stock Scrapy and a bare client, side by side
 bench-frontier: $(VENV)/.dev servers  ## the queue against scrapy-redis' queue, on one Redis
 	$(BIN)/python -m benchmarks.frontier
 
+.PHONY: coverage
+coverage: $(VENV)/.dev  ## how much of data/cars.json the typed columns cover, into docs/columns.md
+	$(BIN)/python -m benchmarks.coverage data/cars.json --into docs/columns.md
+
 .PHONY: clean
 clean:  ## remove what was built and crawled; the environment stays
 	rm -rf data build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

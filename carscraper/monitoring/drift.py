@@ -1,4 +1,4 @@
-"""Too many listings that do not fit: then it is the API that has changed, and the crawl stops."""
+"""Too much that does not fit its known shape: then it is the API that has changed, and the crawl stops."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from scrapy import signals
 
 from carscraper.config import Config
 from carscraper.items import PageRead, SetAside
+from carscraper.retry.middleware import refused_answer
 from carscraper.stopping import stop_crawl
 
 if TYPE_CHECKING:
@@ -15,22 +16,25 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from carscraper.exceptions import ApiError
+
 _ENOUGH = 100
-"""Listings to be seen before their share says anything."""
+"""Listings, or answers, to be seen before their share says anything."""
 
 
 def has_drifted(seen: int, set_aside: int, max_share: float) -> bool:
-    """Whether more than a share of the listings seen do not fit; False while too few were seen."""
+    """Whether more than a share of what was seen does not fit; False while too little was seen."""
     return seen >= _ENOUGH and set_aside > max_share * seen
 
 
 class Drift:
-    """Counts listings named and set aside by the pages of this process; above `CARS_MAX_DRIFT`, closes.
+    """Counts listings set aside by the pages of this process, and answers that are JSON of another shape; when
+    either is above `CARS_MAX_DRIFT`, it closes.
 
-    The crawl can be resumed once the reader of listings knows their new shape; what was set aside is then
-    read again by a new crawl only.
+    The crawl can be resumed once the reader knows the new shape; what was set aside is then read again by a
+    new crawl only. A body that is no JSON says nothing about the API's shape, and is not counted.
 
-    Stat: `drift/set_aside`.
+    Stats: `drift/set_aside`, `drift/answers`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -38,7 +42,10 @@ class Drift:
         self._max_share = Config.from_settings(crawler.settings).max_drift
         self._seen = self._aside = 0
         self._last = ""
+        self._answers = self._misfits = 0
         crawler.signals.connect(self._on_item_dropped, signals.item_dropped)
+        crawler.signals.connect(self._on_response, signals.response_received)
+        crawler.signals.connect(self._on_refused_answer, refused_answer)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -58,3 +65,15 @@ class Drift:
                 stop_crawl(
                     self._crawler, "api_changed", f"{share}, so the API has changed; the last: {self._last}"
                 )
+
+    def _on_response(self) -> None:
+        self._answers += 1
+
+    def _on_refused_answer(self, error: ApiError) -> None:
+        if not error.path:
+            return
+        self._misfits += 1
+        self._crawler.stats.inc_value("drift/answers")
+        if has_drifted(self._answers, self._misfits, self._max_share):
+            share = f"{self._misfits} of {self._answers} answers do not fit"
+            stop_crawl(self._crawler, "api_changed", f"{share}, so the API has changed; the last: {error}")

@@ -129,12 +129,16 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         return retry_after(header.decode("latin-1"), datetime.now(UTC), self._config.max_retry_after)
 
 
+refused_answer = object()
+"""Signal: a callback has refused a response with the ApiError `error`."""
+
+
 class NoAnswerMiddleware:
     """A spider middleware: what a callback refuses with an `ApiError` is no answer, and asked for again.
 
     It is retried like a failed download, and becomes a dead letter after the last try, without the traceback
     that Scrapy logs for errors of callbacks. Every other exception is a bug and stays one. Under another
-    scheduler than the frontier's it does nothing.
+    scheduler than the frontier's it does nothing. Each is told by the signal `refused_answer`.
 
     Stat: `retry/no_answer`.
     """
@@ -156,6 +160,7 @@ class NoAnswerMiddleware:
         if request is None or scheduler is None or scheduler.attempt(request) is None:
             return None
         self._crawler.stats.inc_value("retry/no_answer")
+        self._crawler.signals.send_catch_log(refused_answer, error=exception)
         reason = f"status {response.status}, but no answer: {exception}"
         retry = self._crawler.get_downloader_middleware(RetryMiddleware)
         if retry is None or request.meta.get("dont_retry", False):

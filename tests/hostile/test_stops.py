@@ -115,6 +115,18 @@ def test_an_api_that_has_changed_stops_the_crawl(site: StandIn, start: Start, tm
     assert re.search(r"listings do not fit, .* the last: .*\.attributes\.code: is missing", run.log), run.log
 
 
+def test_specifications_of_another_shape_stop_the_crawl_too(
+    site: StandIn, start: Start, tmp_path: Path
+) -> None:
+    """Before each of them was asked for many times."""
+    site.faults([{"match": SPEC_PATH, "fault": "edit", "path": "data[0][0].attrs", "do": "drop"}])
+    run = start(settings={"CARS_RETRY_BASE_DELAY": 0.05}, jobdir=tmp_path / "job")
+    assert run.wait(SECONDS) == 1, run.log
+    assert run.run_json()["status"] == "stopped: api_changed", run.log
+    assert re.search(r"answers do not fit, .* the last: data\[0\]\[0\]\.attrs: is missing", run.log), run.log
+    assert len(site.specs()) < 3 * len(site.keys())
+
+
 @pytest.mark.parametrize("share", [None, 1])
 def test_a_few_listings_that_do_not_fit_are_set_aside_and_the_crawl_goes_on(
     site: StandIn, start: Start, share: int | None

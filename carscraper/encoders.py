@@ -136,7 +136,7 @@ class ParquetEncoder:
             "string": pyarrow.string(),
             "int64": pyarrow.int64(),
             "float64": pyarrow.float64(),
-            "timestamp": pyarrow.timestamp("us", tz="UTC"),
+            "timestamp": pyarrow.timestamp("ms", tz="UTC"),
         }
         self._arrow = pyarrow
         self._schema = pyarrow.schema(

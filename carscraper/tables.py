@@ -14,7 +14,7 @@ from carscraper.api.units import COLUMNS, SpecColumns, typed_row
 from carscraper.items import Car
 
 Kind: TypeAlias = Literal["string", "int64", "float64", "timestamp"]
-"""The type of a column; a timestamp is in UTC, to the microsecond."""
+"""The type of a column; a timestamp is in UTC, to the millisecond."""
 
 Cell: TypeAlias = str | int | float | datetime | None
 Row: TypeAlias = tuple[Cell, ...]
@@ -85,5 +85,5 @@ def csv_cell(cell: Cell) -> str | int | float:
 
 
 def utc_text(time: datetime) -> str:
-    """ISO 8601 in UTC: `2026-11-20T10:15:00Z`, with a fraction only when there is one."""
-    return time.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+    """ISO 8601 in UTC, all of one width: `2026-11-20T10:15:00.123Z`."""
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

@@ -30,6 +30,7 @@ from dns.exception import DNSException
 from dns.resolver import NXDOMAIN, NoAnswer
 from pymongo import AsyncMongoClient, InsertOne, ReadPreference, UpdateOne, WriteConcern, errors
 from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.uri_parser import split_options
 
 from carscraper.exceptions import ConfigurationError, StoreError, StoreRefused, StoreUnavailable
 from carscraper.items import Car
@@ -81,6 +82,7 @@ REFUSED = {
     11: "UserNotFound", 13: "Unauthorized", 18: "AuthenticationFailed", 20: "IllegalOperation",
     59: "CommandNotFound", 73: "InvalidNamespace", 79: "UnknownReplWriteConcern", 115: "CommandNotSupported",
     166: "CommandNotSupportedOnView", 323: "APIStrictError", 334: "MechanismUnavailable", 8000: "AtlasError",
+    13297: "DatabaseDifferCase",
 }  # fmt: skip
 """Codes of what would come again for every record."""
 _NAMESPACE_EXISTS = 48
@@ -142,19 +144,22 @@ class MongoDatabase:
     def from_uri(cls, uri: str) -> MongoDatabase:
         """`mongodb://` or `mongodb+srv://`; the path is the name of the database, `cars` when there is none.
 
-        Connects to nothing yet. Raises `ConfigurationError`, whose message tells no value out of the URI.
+        Connects to nothing yet. Raises `ConfigurationError`, whose message tells nothing out of the URI but
+        names of options.
         """
-        given = {option.partition("=")[0].lower() for option in re.split("[&;]", uri.partition("?")[2])}
-        defaults: dict[str, Any] = {name: _DEFAULTS[name] for name in _DEFAULTS if name.lower() not in given}
+        scheme, hosts, name, options = _parts(uri)
+        given = {option.partition("=")[0].lower() for option in options}
+        defaults: dict[str, Any] = {key: _DEFAULTS[key] for key in _DEFAULTS if key.lower() not in given}
         logging.getLogger("pymongo").setLevel(logging.INFO)  # below that it tells of every command
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", UserWarning)  # for options that it does not know
+            if scheme not in ("mongodb", "mongodb+srv") or "." in name:
+                raise ValueError(_NO_ADDRESS)
+            with _strict():
                 client: AsyncMongoClient[Document] = AsyncMongoClient(uri, **defaults)
-                database = client.get_default_database(default="cars").name
-        except (errors.PyMongoError, ValueError, TypeError, OSError, UserWarning) as error:
-            raise ConfigurationError(f"MONGO_URI: {_without_values(error, uri)}") from None
-        return cls(client, database, f"{_hosts(uri)}/{database}")
+        except _WRONG as error:
+            raise ConfigurationError(f"MONGO_URI: {_complaint(error, uri)}") from None
+        database = client.get_default_database(default="cars").name
+        return cls(client, database, f"{hosts}/{database}")
 
     async def open(self) -> None:
         """As in the contract. Whether it may write is found out by having the server explain a write."""
@@ -214,8 +219,9 @@ class MongoDatabase:
         touched, failed = await self._send(writes)
         changed += [one for one, error in failed if _is_there_already(error)]
         _refuse(((one, error) for one, error in failed if not _is_there_already(error)), refused)
-        if touched + len(failed) < len(same):
-            changed += same  # another worker has changed some of them; which, the server does not tell
+        if touched < len(same):  # another worker has changed some of them; which, the server does not tell
+            told = {one.id for one, _ in failed}
+            changed += [one for one in same if one.id not in told]
 
         _, failed = await self._send(
             [(one, _merge(one, document)) for one, document in _encoded(changed, refused)]
@@ -236,11 +242,13 @@ class MongoDatabase:
             details: Mapping[str, Any] = error.details
         else:
             return result.matched_count, []
-        if details["writeConcernErrors"]:
-            raise StoreUnavailable(f"{self.target}: {_one_line(details['writeConcernErrors'][0]['errmsg'])}")
-        for failure in details["writeErrors"]:
-            if kind := kind_of(failure["code"]):
-                raise kind(f"{self.target}: {_one_line(failure['errmsg'])}")
+        for problem in details["writeConcernErrors"]:  # then nobody knows what is written
+            raise (kind_of(problem["code"]) or StoreUnavailable)(
+                f"{self.target}: {_one_line(problem['errmsg'])}"
+            )
+        for problem in details["writeErrors"]:
+            if kind := kind_of(problem["code"]):
+                raise kind(f"{self.target}: {_one_line(problem['errmsg'])}")
         return details["nMatched"], [(writes[one["index"]][0], one) for one in details["writeErrors"]]
 
     async def mark_removed(self, seen: Collection[str], begun_at: str, removed_at: str) -> int:
@@ -279,7 +287,16 @@ class MongoDatabase:
         try:
             yield
         except errors.PyMongoError as error:
-            raise failure(error)(f"{self.target}: {_one_line(_message(error))}") from error
+            cause = self._cause(error)
+            raise failure(cause)(f"{self.target}: {_one_line(_message(cause))}") from error
+
+    def _cause(self, error: errors.PyMongoError) -> errors.PyMongoError:
+        """Of a server that could not be found in time: what it has said, as to a wrong password."""
+        if isinstance(error, errors.ServerSelectionTimeoutError):
+            for server in self._client.topology_description.server_descriptions().values():
+                if isinstance(server.error, errors.OperationFailure):
+                    return server.error
+        return error
 
 
 # Errors
@@ -341,25 +358,51 @@ def durable(asked: WriteConcern) -> WriteConcern:
     return WriteConcern(w=servers if enough else "majority", j=True, wtimeout=asked.document.get("wtimeout"))
 
 
-def _hosts(uri: str) -> str:
-    """The servers that a valid URI names, with their ports."""
+def _parts(uri: str) -> tuple[str, str, str, list[str]]:
+    """Scheme, servers with their ports, path, and options `name=value` of a URI; not to be shown if it is wrong."""
     scheme, _, rest = uri.partition("://")
-    hosts = re.split("[/?]", rest, maxsplit=1)[0].rpartition("@")[2].lower()
-    if scheme == "mongodb+srv":
-        return hosts
-    return ",".join(
-        host if re.search(r":\d+$|\.sock$", host) else f"{host}:27017" for host in hosts.split(",")
-    )
+    rest, _, query = rest.partition("?")
+    authority, _, path = rest.partition("/")
+    hosts = authority.rpartition("@")[2].lower()
+    if scheme == "mongodb":
+        named = hosts.split(",")
+        hosts = ",".join(host if re.search(r":\d+$|\.sock$", host) else f"{host}:27017" for host in named)
+    return scheme, hosts, path, [option for option in re.split("[&;]", query) if option]
 
 
-def _without_values(error: Exception, uri: str) -> str:
-    """What pymongo says of a URI, unless it quotes anything of it but the names of options."""
-    text = str(error)
-    names = {option.partition("=")[0] for option in re.split("[&;]", uri.partition("?")[2])}
+_WRONG = (errors.PyMongoError, ValueError, TypeError, OSError, UserWarning)
+"""What pymongo raises for an address that is none, when it is strict."""
+
+
+@contextmanager
+def _strict() -> Iterator[None]:
+    """Has pymongo raise what it would only warn of, such as an option that it does not know."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        yield
+
+
+_NO_ADDRESS = "not an address such as mongodb://127.0.0.1:27017/cars"
+
+
+def _complaint(error: Exception, uri: str) -> str:
+    """What is wrong with a URI: an option by its name, or what pymongo says unless that quotes the URI."""
+    names = set()
+    if "@" not in uri.partition("?")[2]:  # else what looks like an option may be half a password
+        for option in _parts(uri)[3]:
+            name = option.partition("=")[0]
+            names.add(name)
+            try:
+                with _strict():
+                    split_options(option)
+            except errors.ConfigurationError:
+                return f"there is no option {name!r}, or it has no value"
+            except _WRONG:
+                return f"the option {name!r} cannot have that value"
     values = set(re.split(r"[:/?#@&;=,\[\]]", uri.partition("://")[2] or uri)) - names - {""}
-    if any(quoted in text for value in values for quoted in (value, unquote_plus(value))):
-        return "not an address such as mongodb://127.0.0.1:27017/cars"
-    return _one_line(text)
+    if any(quoted in str(error) for value in values for quoted in (value, unquote_plus(value))):
+        return _NO_ADDRESS
+    return _one_line(error)
 
 
 # Documents

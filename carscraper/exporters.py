@@ -153,7 +153,11 @@ def _check_feed(exporter: type[TableExporter], feed: Mapping[str, Any], path: Pa
         indent=feed["indent"],
         **feed["item_export_kwargs"],
     )
-    if path is not None and not feed.get("overwrite"):
+    if path is None:
+        return
+    if path.is_dir():
+        raise ConfigurationError("it is a directory")
+    if not feed.get("overwrite"):
         try:
             trial.check_end(path)
         except FileNotFoundError:

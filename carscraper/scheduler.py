@@ -144,6 +144,7 @@ class FrontierScheduler(BaseScheduler):
         self._leaving: asyncio.Task[None] | None = None
         self._ended_elsewhere = False
         self._results_expected = False
+        self._has_asked = False
         self.last_status: Status | None = None
         self.last_dead: list[DeadLetter] = []
 
@@ -402,7 +403,7 @@ class FrontierScheduler(BaseScheduler):
             outbox, self._outbox = self._outbox, Outbox()
             self._unanswered = outbox
             self._urgent.clear()
-        want = 0 if self._closing else max(0, self._room - len(self._buffer) - len(self._on_the_way()))
+        want = self._want()
         self._last_exchange = time.monotonic()
         inbox = await self.frontier.exchange(outbox, want)
         self._unanswered = None
@@ -427,6 +428,16 @@ class FrontierScheduler(BaseScheduler):
         if inbox.leases or self.ended:
             self._wake_engine()
         await self._drop_start_urls()
+
+    def _want(self) -> int:
+        """How many leases may come. Where there is an interval it is one until the site has been asked something, since
+        what waits for its robots.txt loses its time.
+        """
+        if self._closing or (
+            not self._has_asked and any(self._interval(task.lease.slot) for task in self._tasks.values())
+        ):
+            return 0
+        return max(0, self._room - len(self._buffer) - len(self._on_the_way()))
 
     async def _wait_for_news(self) -> None:
         """Return when there is something to say or to be had, but not more often than each tick, unless it is
@@ -639,6 +650,7 @@ class FrontierScheduler(BaseScheduler):
         self.give_back(request)
 
     def _on_left_downloader(self, request: Request) -> None:
+        self._has_asked = True
         if task := self._tasks.get(request):
             self._land(task)
             self._news.set()

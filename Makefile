@@ -54,6 +54,7 @@ test-crash: $(VENV)/.dev servers  ## the random kills with 20 seeds instead of 3
 servers:
 	@command -v redis-server >/dev/null && command -v tinyproxy >/dev/null || { $(call debian,redis-server tinyproxy-bin); }
 	@compgen -G '/usr/lib/*/libcurl.so.4' >/dev/null || { $(call debian,libcurl4 libssl3 liblzma5); }  # for mongod
+	@command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || { $(call debian,postgresql); }
 
 .PHONY: check
 check: $(VENV)/.dev  ## ruff and mypy --strict

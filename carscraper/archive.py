@@ -26,13 +26,17 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import orjson
 
 CARS, LEDGER = "cars", "ledger"
 _ID_PREFIX = b'{"id":"'
+_TIME_PREFIX = b',"scraped_at":"'
+"""Nowhere before the field itself: a quotation mark inside a string is written with a backslash before it."""
 _NO_SPECS_SUFFIX = b'"car_specs":[]}'
+_BUFFER = 1 << 20
+"""Bytes handed to the disk at once: each time, a thread that writes has to wait for the others to let it go on."""
 
 
 def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
@@ -44,7 +48,7 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("wb", buffering=_BUFFER) as file:
             file.writelines(chunks)
             file.flush()
             os.fsync(file.fileno())
@@ -60,12 +64,23 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
         os.close(directory)
 
 
+class Place(NamedTuple):
+    """Where a committed record stands, and when it was read."""
+
+    scraped_at: bytes
+    file: int
+    """Index of its file among the sorted ones, from 0."""
+    offset: int
+    """Bytes before its line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What a crawl has kept, by listing id."""
 
-    newest: dict[str, tuple[int, int]]
-    """Id to the place of its newest record: index of the file among the sorted ones, and line, both from 0.
+    newest: dict[str, Place]
+    """Id to the place of its newest record: the one that was read last. Of two read in the same millisecond, the
+    one counts whose line is the greater, so that it does not depend on who was committed first.
     """
     without_specs: int
     """How many of those newest records have empty specs."""
@@ -111,15 +126,22 @@ class Archive:
                     yield orjson.loads(line)
 
     def kept(self) -> Kept:
-        """Read the ids of all committed records, without parsing the records."""
-        newest: dict[str, tuple[int, int]] = {}
+        """Read the ids and times of all committed records, without parsing the records."""
+        newest: dict[str, Place] = {}
         bare: set[str] = set()
-        for number, path in enumerate(self._batches(CARS)):
-            with path.open("rb") as file:
-                for row, line in enumerate(file):
-                    listing_id = _id_of(line)
-                    newest[listing_id] = number, row
-                    (bare.add if line.rstrip().endswith(_NO_SPECS_SUFFIX) else bare.discard)(listing_id)
+        batches = self._batches(CARS)
+        for number, path in enumerate(batches):
+            for offset, line in _lines(path):
+                listing_id = _id_of(line)
+                place = Place(_time_of(line), number, offset)
+                earlier = newest.get(listing_id)
+                if earlier is not None and earlier.scraped_at >= place.scraped_at:
+                    if earlier.scraped_at > place.scraped_at:
+                        continue
+                    if _line_at(batches[earlier.file], earlier.offset) >= line:
+                        continue
+                newest[listing_id] = place
+                (bare.add if line.rstrip().endswith(_NO_SPECS_SUFFIX) else bare.discard)(listing_id)
         return Kept(newest, len(bare))
 
     def publish(self, kept: Kept) -> None:
@@ -140,12 +162,12 @@ class Archive:
     def _array(self, kept: Kept) -> Iterator[bytes]:
         separator = b"[\n"
         for number, path in enumerate(self._batches(CARS)):
-            with path.open("rb") as file:
-                for row, line in enumerate(file):
-                    if kept.newest[_id_of(line)] == (number, row):
-                        yield separator
-                        yield line[:-1]
-                        separator = b",\n"
+            for offset, line in _lines(path):
+                place = kept.newest[_id_of(line)]
+                if place.offset == offset and place.file == number:
+                    yield separator
+                    yield line[:-1]
+                    separator = b",\n"
         yield b"[]\n" if separator == b"[\n" else b"\n]\n"
 
     def _batches(self, kind: str) -> list[Path]:
@@ -158,11 +180,32 @@ class Archive:
         write_atomically(self.directory / "crawl.json", [state, b"\n"])
 
 
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a batch, each with the bytes before it."""
+    offset = 0
+    with path.open("rb", buffering=_BUFFER) as file:
+        for line in file:
+            yield offset, line
+            offset += len(line)
+
+
+def _line_at(path: Path, offset: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.readline()
+
+
 def _id_of(line: bytes) -> str:
     """The listing id of a committed record; relies on `Car` being written with `id` first."""
     if not line.startswith(_ID_PREFIX):
         raise ValueError(f"not a record of ours: {line[:80]!r}")
     return line[len(_ID_PREFIX) : line.index(b'"', len(_ID_PREFIX))].decode()
+
+
+def _time_of(line: bytes) -> bytes:
+    """When a committed record was read, as it says itself."""
+    start = line.index(_TIME_PREFIX) + len(_TIME_PREFIX)
+    return line[start : line.index(b'"', start)]
 
 
 def _is_abandoned(directory: Path) -> bool:

@@ -29,6 +29,8 @@ class Config:
     output_dir: Path
     page_size: int
     spec_ttl: float
+    keep_pages: float
+    responses_max_bytes: int
     batch_size: int
     batch_seconds: float
     max_sweeps: int
@@ -61,6 +63,8 @@ class Config:
             output_dir=Path(output_dir).absolute(),
             page_size=whole("CARS_PAGE_SIZE", 1, 1000),
             spec_ttl=seconds("CARS_SPEC_TTL", 0),
+            keep_pages=seconds("CARS_KEEP_PAGES", 0),
+            responses_max_bytes=whole("CARS_RESPONSES_MAX_BYTES", 0, 2**50),
             batch_size=whole("CARS_BATCH_SIZE", 1, 100_000),
             batch_seconds=seconds("CARS_BATCH_SECONDS", 0.01, 1.0),
             max_sweeps=whole("CARS_MAX_SWEEPS", 1, 100),
@@ -75,6 +79,13 @@ class Config:
             spool_max_bytes=whole("CARS_SPOOL_MAX_BYTES", 0, 2**50),
             store_patience=seconds("CARS_STORE_PATIENCE", 0, 86_400),
         )
+
+    @property
+    def keep_specs(self) -> float:
+        """Seconds that a spec is stored: a crawl may use it when it is almost `spec_ttl` old, and that crawl's pages
+        are kept, and need it, for `keep_pages` from then on.
+        """
+        return self.spec_ttl + self.keep_pages
 
     def make_output_dir(self) -> None:
         """Create the output directory; raises `ConfigurationError` when it cannot be written."""

@@ -15,7 +15,7 @@ class Car:
     url: str
     """Address of the listing's page for people; empty when the API gave none."""
     scraped_at: str
-    """When the listing was read, ISO 8601 in UTC with seconds: "2026-11-20T10:15:00Z"."""
+    """When the listing was read, ISO 8601 in UTC with milliseconds: "2026-11-20T10:15:00.123Z"."""
     car_attrs: dict[str, Any]
     """The listing's attributes as the API gave them, none renamed or converted."""
     car_specs: list[dict[str, Any]]

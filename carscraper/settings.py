@@ -30,6 +30,16 @@ CARS_SPEC_TTL = os.environ.get("CARS_SPEC_TTL", str(30 * 24 * 3600))
 """Seconds that a stored spec is good: 30 days, since the specification of a variant and year hardly changes.
 """
 
+CARS_KEEP_PAGES = os.environ.get("CARS_KEEP_PAGES", str(7 * 24 * 3600))
+"""Seconds that the listing pages of a crawl are kept after its last, for `scrapy reparse`; 0: none are kept. A week is
+enough to see that a record is read wrongly, and to mend it.
+"""
+
+CARS_RESPONSES_MAX_BYTES = os.environ.get("CARS_RESPONSES_MAX_BYTES", str(1024**3))
+"""Bytes that the response store may take up: fifty crawls of the whole catalogue. Crawls go first, the oldest first;
+seen to at a crawl's start and end.
+"""
+
 CARS_BATCH_SIZE = os.environ.get("CARS_BATCH_SIZE", "500")
 """Records per batch. Larger ones save fsyncs; four of them may be in memory at once."""
 
@@ -209,6 +219,7 @@ EXTENSIONS = {
     "carscraper.monitoring.progress.Progress": 100,
     "carscraper.monitoring.completeness.Completeness": 200,
     "carscraper.monitoring.drift.Drift": 300,
+    "carscraper.responses.retention.Retention": 350,
     # In Scrapy's place: the target is the site's load from all workers, not each one's.
     "carscraper.throttle.extension.Throttle": 400,
     "scrapy.extensions.throttle.AutoThrottle": None,

@@ -15,13 +15,13 @@ from carscraper import archive as module
 from carscraper.archive import CARS, LEDGER, Archive, write_atomically
 
 
-def line(listing_id: str, price: int = 1, specs: bool = True) -> bytes:
-    """A record as the pipeline writes it."""
+def line(listing_id: str, price: int = 1, specs: bool = True, at: int = 0, url: str = "") -> bytes:
+    """A record as the pipeline writes it, read at that millisecond."""
     groups = [{"title": "Summary", "attrs": []}] if specs else []
     record = {
         "id": listing_id,
-        "url": "",
-        "scraped_at": "",
+        "url": url,
+        "scraped_at": f"2026-11-20T10:15:00.{at:03d}Z",
         "car_attrs": {"price": price},
         "car_specs": groups,
     }
@@ -42,31 +42,50 @@ def published(archive: Archive) -> list[dict[str, object]]:
     return records
 
 
-def test_each_id_is_published_once_with_its_newest_record(archive: Archive) -> None:
-    archive.commit(CARS, [line("1", 10), line("2", 20), line("1", 11)])
-    archive.commit(CARS, [line("3", 30), line("1", 12)])
+def prices(archive: Archive) -> dict[object, object]:
+    """Id to price, as published."""
     records = published(archive)
-    assert {record["id"]: record["car_attrs"] for record in records} == {
-        "1": {"price": 12},
-        "2": {"price": 20},
-        "3": {"price": 30},
-    }
-    assert len(records) == 3
+    found = {record["id"]: record["car_attrs"]["price"] for record in records}  # type: ignore[index]
+    assert len(found) == len(records)
+    return found
+
+
+def test_each_id_is_published_once_with_the_record_that_was_read_last(archive: Archive) -> None:
+    archive.commit(CARS, [line("1", 12, at=2), line("2", 20), line("1", 11, at=1)])
+    archive.commit(CARS, [line("3", 30), line("1", 13, at=3)])
+    archive.commit(CARS, [line("1", 19, at=0)])
+    assert prices(archive) == {"1": 13, "2": 20, "3": 30}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_read_in_one_millisecond_the_same_one_counts_whoever_came_first(
+    archive: Archive, turned: bool
+) -> None:
+    lines = [line("1", 10), line("1", 11), line("1", 10)]
+    for one in reversed(lines) if turned else lines:
+        archive.commit(CARS, [one, line("2")])
+    assert prices(archive) == {"1": 11, "2": 1}
+
+
+def test_a_url_that_looks_like_the_time_of_a_record_is_not_taken_for_it(archive: Archive) -> None:
+    trap = '","scraped_at":"9999","'
+    archive.commit(CARS, [line("1", 10, at=1, url=trap), line("1", 11, at=2)])
+    assert prices(archive) == {"1": 11}
 
 
 def test_an_empty_crawl_is_published_as_an_empty_array(archive: Archive) -> None:
     assert published(archive) == []
 
 
-def test_newest_goes_by_the_time_of_the_commit_whoever_committed(
+def test_who_committed_when_does_not_matter(
     archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Worker names sort the other way round than the times."""
-    times = iter([1_000_000_000_000_000_000, 1_000_000_001_000_000_000])
+    """A listing that waited for its specification is committed after a newer reading of it."""
+    times = iter([1_000_000_001_000_000_000, 1_000_000_000_000_000_000])
     monkeypatch.setattr(module.time, "time_ns", lambda: next(times))
-    archive.commit(CARS, [line("1", 10)])
-    Archive(tmp_path, "crawl-1", "worker-A").commit(CARS, [line("1", 11)])
-    assert [record["car_attrs"] for record in published(archive)] == [{"price": 11}]
+    archive.commit(CARS, [line("1", 10, at=1)])
+    Archive(tmp_path, "crawl-1", "worker-A").commit(CARS, [line("1", 11, at=2)])
+    assert prices(archive) == {"1": 11}
 
 
 def test_two_workers_never_overwrite_each_other(
@@ -90,7 +109,7 @@ def test_torn_temporary_files_are_ignored(archive: Archive) -> None:
 
 def test_the_newest_record_says_whether_a_listing_is_without_specs(archive: Archive) -> None:
     archive.commit(CARS, [line("1", specs=False), line("2", specs=False), line("3")])
-    archive.commit(CARS, [line("1", specs=True), line("3", specs=False)])
+    archive.commit(CARS, [line("1", specs=True, at=1), line("3", specs=False, at=1)])
     assert archive.kept().without_specs == 2
 
 

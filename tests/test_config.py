@@ -15,6 +15,8 @@ from carscraper.exceptions import ConfigurationError
 NUMBERS = {
     "CARS_PAGE_SIZE": (1, 1000),
     "CARS_SPEC_TTL": (0, None),
+    "CARS_KEEP_PAGES": (0, None),
+    "CARS_RESPONSES_MAX_BYTES": (0, 2**50),
     "CARS_BATCH_SIZE": (1, 100_000),
     "CARS_BATCH_SECONDS": (0.01, 1.0),
     "CARS_MAX_SWEEPS": (1, 100),

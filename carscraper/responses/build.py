@@ -19,5 +19,7 @@ def build_response_store(settings: BaseSettings, *, spider: str) -> ResponseStor
     config = Config.from_settings(settings)
     client = redis_client(settings)
     if client is not None:
-        return RedisResponseStore(client, prefix=f"{{{spider}}}", ttl=config.spec_ttl)
+        return RedisResponseStore(
+            client, prefix=f"{{{spider}}}", ttl=config.keep_specs, crawl_ttl=config.keep_pages
+        )
     return SqliteResponseStore(config.output_dir / "responses.sqlite")

@@ -1,9 +1,12 @@
 """The vocabulary of the response store: what was fetched, by key, for as long as it is good.
 
 It is a cache that many processes may share, and what records are built from again without asking the site.
-Losing an entry costs a download, never a record. So after `open` no method raises because the storage is
-down, full or damaged: what cannot be read is a miss, what cannot be written is lost, and a warning says so,
-at most once a minute of each kind.
+So it holds two kinds of answers: *shared* ones, which any crawl may use while they are young enough, and those
+*of a crawl*, which are read back for that crawl only, and removed with it.
+
+Losing an entry costs a download, or a rebuilding, never a record. So after `open` no method raises because the
+storage is down, full or damaged: what cannot be read is a miss, what cannot be written is lost, and a warning
+says so, at most once a minute of each kind.
 
 A store belongs to one event loop and is not shared between threads.
 """
@@ -29,6 +32,27 @@ class StoredResponse:
     """Without transfer and content encodings."""
 
 
+@dataclass(frozen=True, slots=True)
+class StoredCrawl:
+    """What is stored of one crawl."""
+
+    crawl_id: str
+    keys: list[str]
+    """Keys of its answers, sorted."""
+    bytes: int
+    """What they take up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What pruning has done."""
+
+    removed: int
+    """Answers that are gone."""
+    bytes: int
+    """What the others take up."""
+
+
 class ResponseStore(Protocol):
     """What a backend has to do. One test suite holds every backend to it."""
 
@@ -36,38 +60,52 @@ class ResponseStore(Protocol):
         """Make ready. Raises `ConfigurationError` or, for a file not ours, `ForeignFile`."""
 
     async def get_many(self, keys: Sequence[str], max_age: float) -> dict[str, StoredResponse]:
-        """Those of the keys that are stored and younger than `max_age` seconds, in one look-up."""
+        """The shared answers under these keys that are younger than `max_age` seconds, in one look-up."""
 
     async def get(self, key: str, max_age: float) -> StoredResponse | None:
-        """The answer under this key if it is younger than `max_age` seconds."""
+        """The shared answer under this key if it is younger than `max_age` seconds."""
 
-    async def put(self, key: str, status: int, url: str, body: bytes, crawl_id: str | None = None) -> bool:
-        """Keep an answer fetched now, in place of an earlier one under this key; `get` finds it at once.
+    async def put(
+        self,
+        key: str,
+        status: int,
+        url: str,
+        body: bytes,
+        *,
+        fetched_at: float | None = None,
+        crawl_id: str | None = None,
+    ) -> bool:
+        """Keep an answer in place of an earlier one under this key; `get` finds it at once.
 
-        With a `crawl_id`, `iterate` finds it too; an answer belongs to the crawl that put it last, so keys of
-        answers that each crawl fetches anew hold the crawl's id. False: it could not be kept.
+        `fetched_at` is now when it is not given. With a `crawl_id` it belongs to that crawl: `iterate` finds it
+        and `get` does not; its key holds the crawl's id, so that it is nobody else's. False: it could not be kept.
         """
 
-    async def claim(self, key: str, seconds: float) -> bool:
+    async def claim(self, key: str, seconds: float, max_age: float) -> bool:
         """True when no other worker is fetching the answer under this key, or has just put it.
 
-        Then the others are told False for `seconds`, or until `put` or `disclaim`. A store that is used by one worker,
-        or cannot be reached, says True.
+        Then the others are told False for `seconds`, or until `put` or `disclaim`. An answer that is `max_age`
+        seconds old counts for none. A store that is used by one worker, or cannot be reached, says True.
         """
 
     async def disclaim(self, key: str) -> None:
         """The answer could not be fetched: others may try."""
 
+    async def crawls(self) -> list[StoredCrawl]:
+        """The crawls of which anything is stored, in the order of their ids."""
+
     def iterate(self, crawl_id: str) -> AsyncIterator[StoredResponse]:
-        """What was put under this crawl, in that order. The crawl may still be going on."""
+        """What was put under this crawl, in the order of the keys; what comes meanwhile may be among it or not."""
 
     async def size(self) -> int:
         """Bytes that the store takes up."""
 
-    async def prune(self, max_bytes: int, max_age: float) -> int:
-        """Remove what is older than `max_age` seconds, then the oldest until `max_bytes` are enough.
+    async def prune(self, max_bytes: int, max_age: float, max_crawl_age: float) -> Pruned:
+        """Remove what is too old, then what is oldest until `max_bytes` are enough.
 
-        Returns how many are gone.
+        Shared answers are too old after `max_age` seconds; a crawl as a whole, `max_crawl_age` seconds after
+        its last answer was put. When bytes are short, crawls go first, each as a whole, the oldest first: a shared
+        answer that is gone costs a download, and every crawl that needs it its rebuilding.
 
         Gives way to other work every few hundred answers.
         """

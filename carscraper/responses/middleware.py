@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Protocol
+import time
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from scrapy import signals
 from scrapy.exceptions import CloseSpider, IgnoreRequest
@@ -12,6 +13,7 @@ from scrapy.http import TextResponse
 
 from carscraper.config import Config
 from carscraper.exceptions import CarscraperError
+from carscraper.identity import crawl_identity
 from carscraper.responses.build import build_response_store
 from carscraper.responses.signals import request_waited_in_vain, request_waits
 
@@ -27,7 +29,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STORE_KEY = "store_key"
-"""`meta` key: the key under which the answer is kept; requests without it pass by."""
+"""`meta` key: the key under which the answer is kept, and served to later requests."""
+PAGE = "listing_page"
+"""`meta` key: the answer is kept for the crawl to be rebuilt from, and never served: each crawl asks anew."""
+FETCHED_AT = "fetched_at"
+"""`meta` key, set on the way back of a listing page: when it came, in seconds since the epoch."""
 
 _CLAIM = 10.0
 """Seconds that other workers wait for this one's download at most; then one of them asks for itself."""
@@ -38,9 +44,13 @@ _DOUBT = 1.0
 
 
 class _Judge(Protocol):
-    """What the middleware asks of a spider whose requests carry a store key."""
+    """What the middleware asks of a spider whose requests carry one of these keys."""
 
     def is_answer(self, response: Response) -> bool: ...
+
+    def name_page(
+        self, request: Request, response: Response, crawl_id: str, fetched_at: float
+    ) -> str | None: ...
 
 
 class WaitedInVain(IgnoreRequest):
@@ -55,13 +65,19 @@ class ResponseStoreMiddleware:
     turn, if the scheduler has given its turn to another meanwhile, else at once. Only what the spider's
     `is_answer` accepts is kept, so a page of HTML with status 200 is not served for a month.
 
+    A listing page, a request with `meta["listing_page"]`, always comes from the site. When `CARS_KEEP_PAGES` is
+    not 0 it is kept, under the name that the spider's `name_page` gives it, with the time that its records have.
+
     Stats: `responses/hit`, `responses/shared` (waited for another's download), `responses/stored`,
-    `responses/refused`.
+    `responses/refused`, `responses/pages`, `responses/pages_lost`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._max_age = Config.from_settings(crawler.settings).spec_ttl
+        config = Config.from_settings(crawler.settings)
+        self._max_age = config.spec_ttl
+        self._keeps_pages = config.keep_pages > 0
+        self._crawl_id = ""
         self.store: ResponseStore = build_response_store(crawler.settings, spider=crawler.spidercls.name)
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._owners: dict[str, Request] = {}
@@ -93,7 +109,7 @@ class ResponseStoreMiddleware:
                 continue
             self._under_way[key] = asyncio.get_running_loop().create_future()
             self._owners[key] = request
-            if await self.store.claim(key, _CLAIM):
+            if await self.store.claim(key, _CLAIM, self._max_age):
                 if not gave_way:
                     return None
                 await self.store.disclaim(key)
@@ -113,12 +129,14 @@ class ResponseStoreMiddleware:
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Keep the response if it is an answer, and let those go on that wait for it."""
+        if PAGE in request.meta:
+            await self._keep_page(request, response)
+            return response
         key = request.meta.get(STORE_KEY)
         if key is None or "stored" in response.flags:
             return response
         try:
-            spider: _Judge = self._crawler.spider  # type: ignore[assignment]
-            if response.flags or response.status not in (200, 404) or not spider.is_answer(response):
+            if response.flags or response.status not in (200, 404) or not self._judge.is_answer(response):
                 self._crawler.stats.inc_value("responses/refused")
                 await self.store.disclaim(key)
             else:
@@ -127,6 +145,23 @@ class ResponseStoreMiddleware:
         finally:
             self._let_others_go_on(key, request)
         return response
+
+    async def _keep_page(self, request: Request, response: Response) -> None:
+        fetched_at = request.meta[FETCHED_AT] = time.time()
+        if not self._keeps_pages or response.flags or response.status != 200:
+            return
+        self._crawl_id = self._crawl_id or crawl_identity(self._crawler).crawl_id
+        name = self._judge.name_page(request, response, self._crawl_id, fetched_at)
+        if name is None:
+            return  # the callback says so too, and has it asked for again
+        kept = await self.store.put(
+            name, 200, response.url, response.body, fetched_at=fetched_at, crawl_id=self._crawl_id
+        )
+        self._crawler.stats.inc_value("responses/pages" if kept else "responses/pages_lost")
+
+    @property
+    def _judge(self) -> _Judge:
+        return cast("_Judge", self._crawler.spider)
 
     async def process_exception(self, request: Request, exception: Exception) -> None:
         """The download failed: one of those that wait may try for itself."""

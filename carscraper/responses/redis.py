@@ -4,23 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import struct
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, NamedTuple
 
 import redis.asyncio
 from redis.exceptions import RedisError
 
-from carscraper.responses.contract import StoredResponse
+from carscraper.responses.contract import Pruned, StoredCrawl, StoredResponse
 from carscraper.responses.packing import MAX_BODY, DamagedError, Packer
 from carscraper.responses.rare_log import RareLog
 
 _HEADER = struct.Struct(">BHdI")
 _FORMAT = 1
 _STRETCH = 200
-"""Keys per round trip when many are read or removed."""
+"""Shared answers per round trip when many are read or removed."""
+_CRAWL_STRETCH = 50
+"""Answers of a crawl per round trip: a listing page is thirty times as large as a specification."""
+_CENTURY = 100 * 365 * 86_400.0
 _FAILURES = (RedisError, OSError)
+
+
+class _Measured(NamedTuple):
+    """A key of the store, as a survey finds it; sorts by age, the oldest first."""
+
+    left_ms: int
+    """Milliseconds until it expires."""
+    size: int
+    """Bytes that the server needs for it."""
+    name: bytes
 
 
 class RedisResponseStore:
@@ -32,11 +46,12 @@ class RedisResponseStore:
     `<prefix>:response-claim:<key>`
         string, empty: a worker is fetching that answer. Expires with its claim.
     `<prefix>:responses-of:<crawl id>`
-        sorted set: keys put under that crawl, by the time fetched. Expires `ttl` after the last one.
+        hash: key to answer, in the form above, of what belongs to that crawl. Expires as a whole, `crawl_ttl`
+        after the last one was put.
 
     All keys share one hash tag, so that one MGET may ask for many of them on every server that speaks this
-    protocol, and the tag is the frontier's, since a crawl needs both: a specification takes up about 1 KB,
-    the whole catalogue 20 MB.
+    protocol, and the tag is the frontier's, since a crawl needs both: a specification takes up about 1 KB, a
+    listing page 20 KB; the whole catalogue 20 MB and, for each crawl that is kept, 20 MB more.
 
     A server that is down, slow, full or restarted makes misses and lost entries, never an error: every call
     gives up after `patience` seconds. The client belongs to the store, which closes it, and must not decode
@@ -49,15 +64,17 @@ class RedisResponseStore:
         prefix: str,
         *,
         ttl: float,
+        crawl_ttl: float,
         patience: float = 2.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`ttl` and `patience` are seconds."""
+        """`ttl`, `crawl_ttl` and `patience` are seconds."""
         self._client: Any = client  # its annotations mix the synchronous and the asynchronous answers
         self._prefix = f"{prefix}:response:"
         self._claim_prefix = f"{prefix}:response-claim:"
         self._crawl_prefix = f"{prefix}:responses-of:"
-        self._ttl_ms = max(1, round(ttl * 1000))
+        self._ttl_ms = _milliseconds(ttl)
+        self._crawl_ttl_ms = _milliseconds(crawl_ttl)
         self._patience = patience
         self._clock = clock
         self._packer = Packer()
@@ -75,40 +92,50 @@ class RedisResponseStore:
         """As `get_many` with one key."""
         return (await self.get_many((key,), max_age)).get(key)
 
-    async def put(self, key: str, status: int, url: str, body: bytes, crawl_id: str | None = None) -> bool:
+    async def put(
+        self,
+        key: str,
+        status: int,
+        url: str,
+        body: bytes,
+        *,
+        fetched_at: float | None = None,
+        crawl_id: str | None = None,
+    ) -> bool:
         """One round trip, which ends the claim too; twice, as after a lost reply, has the effect of once."""
         if len(body) > MAX_BODY:
             self._log.warning("An answer is too large for the response store", f"{len(body)} bytes")
             return False
-        fetched_at = self._clock()
+        fetched_at = self._clock() if fetched_at is None else fetched_at
         address = url.encode()
         value = _HEADER.pack(_FORMAT, status, fetched_at, len(address)) + address + self._packer.pack(body)
         try:
-            async with asyncio.timeout(self._patience):
-                async with self._client.pipeline(transaction=True) as pipeline:
+            async with asyncio.timeout(self._patience), self._client.pipeline(transaction=True) as pipeline:
+                if crawl_id is None:
                     pipeline.set(self._prefix + key, value, px=self._ttl_ms)
                     pipeline.unlink(self._claim_prefix + key)
-                    if crawl_id is not None:
-                        pipeline.zadd(self._crawl_prefix + crawl_id, {key: fetched_at})
-                        pipeline.pexpire(self._crawl_prefix + crawl_id, self._ttl_ms)
-                    await pipeline.execute()
+                else:
+                    pipeline.hset(self._crawl_prefix + crawl_id, key, value)
+                    pipeline.pexpire(self._crawl_prefix + crawl_id, self._crawl_ttl_ms)
+                await pipeline.execute()
         except _FAILURES as error:
             self._log.warning("An answer could not be kept in the response store", repr(error))
             return False
         return True
 
-    async def claim(self, key: str, seconds: float) -> bool:
+    async def claim(self, key: str, seconds: float, max_age: float) -> bool:
         """One round trip. Also False when the answer has come since the caller looked for it."""
         claim = self._claim_prefix + key
         try:
             async with asyncio.timeout(self._patience), self._client.pipeline(transaction=False) as pipeline:
                 # With NX and GET the answer is the claim that stands in the way.
                 pipeline.set(claim, b"", nx=True, get=True, px=round(seconds * 1000))
-                pipeline.exists(self._prefix + key)
-                standing, has_come = await pipeline.execute()
+                pipeline.getrange(self._prefix + key, 0, _HEADER.size - 1)
+                standing, header = await pipeline.execute()
         except _FAILURES as error:
             self._log.warning("The response store could not be read", repr(error))
             return True
+        has_come = _fetched_at(header) > self._clock() - max_age
         if has_come and standing is None:
             await self.disclaim(key)
         return standing is None and not has_come
@@ -117,36 +144,49 @@ class RedisResponseStore:
         """Remove the claim."""
         await self._call("unlink", self._claim_prefix + key)
 
+    async def crawls(self) -> list[StoredCrawl]:
+        """Walks through the server's keys."""
+        found = []
+        for _, size, name in await self._survey(self._crawl_prefix):
+            crawl_id = name.decode().removeprefix(self._crawl_prefix)
+            found.append(StoredCrawl(crawl_id, await self._keys_of(crawl_id), size))
+        return sorted(found, key=lambda crawl: crawl.crawl_id)
+
     async def iterate(self, crawl_id: str) -> AsyncIterator[StoredResponse]:
-        """Reads a stretch at a time. What another crawl put again since, or what has expired, is left out."""
-        done = 0
-        while True:
-            stretch = await self._call("zrange", self._crawl_prefix + crawl_id, done, done + _STRETCH - 1)
-            if not stretch:
-                return
-            done += len(stretch)
-            for stored in await self._read([key.decode() for key in stretch]):
+        """Reads a stretch at a time."""
+        keys = await self._keys_of(crawl_id)
+        for start in range(0, len(keys), _CRAWL_STRETCH):
+            stretch = keys[start : start + _CRAWL_STRETCH]
+            values = await self._call("hmget", self._crawl_prefix + crawl_id, stretch)
+            for stored in self._unpacked(stretch, values):
                 yield stored
 
     async def size(self) -> int:
-        """Bytes of all stored values, keys and overhead not counted. Walks through the server's keys."""
-        return sum(length for _, length, _ in await self._survey())
+        """Bytes that the server needs for all answers. Walks through the server's keys."""
+        surveys = [await self._survey(prefix) for prefix in (self._prefix, self._crawl_prefix)]
+        return sum(found.size for survey in surveys for found in survey)
 
-    async def prune(self, max_bytes: int, max_age: float) -> int:
-        """Goes by the time left to each answer, on the server's clock. Walks through the server's keys."""
-        least_left = self._ttl_ms - max_age * 1000
-        survey = sorted(await self._survey())
-        kept = sum(length for _, length, _ in survey)
-        doomed = []
-        for left, length, key in survey:
-            if left >= least_left and kept <= max_bytes:
-                break
-            doomed.append(key)
-            kept -= length
+    async def prune(self, max_bytes: int, max_age: float, max_crawl_age: float) -> Pruned:
+        """Goes by the time left to each key, on the server's clock. Walks through the server's keys."""
+        crawls = sorted(await self._survey(self._crawl_prefix))
+        shared = sorted(await self._survey(self._prefix))
+        size = sum(found.size for found in (*crawls, *shared))
         removed = 0
+        for crawl in crawls:
+            if crawl.left_ms > self._crawl_ttl_ms - max_crawl_age * 1000 and size <= max_bytes:
+                break
+            removed += await self._call("hlen", crawl.name) or 0
+            await self._call("unlink", crawl.name)
+            size -= crawl.size
+        doomed = []
+        for answer in shared:
+            if answer.left_ms >= self._ttl_ms - max_age * 1000 and size <= max_bytes:
+                break
+            doomed.append(answer.name)
+            size -= answer.size
         for start in range(0, len(doomed), _STRETCH):
             removed += await self._call("unlink", *doomed[start : start + _STRETCH]) or 0
-        return removed
+        return Pruned(removed, size)
 
     async def close(self) -> None:
         """Close the client."""
@@ -154,12 +194,12 @@ class RedisResponseStore:
 
     async def _read(self, keys: Sequence[str]) -> list[StoredResponse]:
         values = await self._call("mget", [self._prefix + key for key in keys]) if keys else None
-        found = (
-            self._unpacked(key, value)
-            for key, value in zip(keys, values or (), strict=False)
-            if value is not None
-        )
-        return [stored for stored in found if stored is not None]
+        return self._unpacked(keys, values)
+
+    async def _keys_of(self, crawl_id: str) -> list[str]:
+        """Keys of what the crawl has put, sorted."""
+        names = await self._call("hkeys", self._crawl_prefix + crawl_id)
+        return sorted(name.decode() for name in names or ())
 
     async def _call(self, command: str, *arguments: Any, **options: Any) -> Any:
         try:
@@ -169,38 +209,60 @@ class RedisResponseStore:
             self._log.warning("The response store could not be read", repr(error))
             return None
 
-    async def _survey(self) -> list[tuple[int, int, bytes]]:
-        """Milliseconds left, length of the value, and key of each stored answer."""
-        pattern = "".join(f"[{char}]" if char in "*?[" else char for char in self._prefix) + "*"
-        found: dict[bytes, tuple[int, int, bytes]] = {}
+    async def _survey(self, prefix: str) -> list[_Measured]:
+        """The keys with that prefix, as far as the server answers."""
+        pattern = "".join(f"[{char}]" if char in "*?[" else char for char in prefix) + "*"
+        found: dict[bytes, _Measured] = {}
         cursor = 0
         while True:
             answer = await self._call("scan", cursor, match=pattern, count=1000)
             if answer is None:
                 return list(found.values())
-            cursor, keys = answer
-            found.update((key, (left, length, key)) for left, length, key in await self._measured(keys))
+            cursor, names = answer
+            found.update((measured.name, measured) for measured in await self._measured(names))
             if cursor == 0:
                 return list(found.values())
 
-    async def _measured(self, keys: list[bytes]) -> Iterator[tuple[int, int, bytes]]:
+    async def _measured(self, names: list[bytes]) -> list[_Measured]:
+        """Those of the keys that have not expired meanwhile."""
         try:
             async with asyncio.timeout(self._patience), self._client.pipeline(transaction=False) as pipeline:
-                for key in keys:
-                    pipeline.pttl(key)
-                    pipeline.strlen(key)
+                for name in names:
+                    pipeline.pttl(name)
+                    pipeline.memory_usage(name, samples=0)
                 answers = await pipeline.execute()
         except _FAILURES as error:
             self._log.warning("The response store could not be read", repr(error))
-            return iter(())
-        return zip(answers[::2], answers[1::2], keys, strict=True)
+            return []
+        measured = zip(answers[::2], answers[1::2], names, strict=True)
+        return [_Measured(left, size, name) for left, size, name in measured if size is not None]
 
-    def _unpacked(self, key: str, value: bytes) -> StoredResponse | None:
-        try:
-            return _read_value(key, value, self._packer)
-        except (DamagedError, struct.error, UnicodeDecodeError) as error:
-            self._log.warning("A stored answer is damaged and will be fetched again", f"{key!r}: {error}")
-            return None
+    def _unpacked(self, keys: Sequence[str], values: Sequence[bytes | None] | None) -> list[StoredResponse]:
+        """What is stored under the keys, `values` being what the server has there, in their order."""
+        found = []
+        for key, value in zip(keys, values or (), strict=False):
+            if value is not None:
+                try:
+                    found.append(_read_value(key, value, self._packer))
+                except (DamagedError, struct.error, UnicodeDecodeError) as error:
+                    self._log.warning(
+                        "A stored answer is damaged and will be fetched again", f"{key!r}: {error}"
+                    )
+        return found
+
+
+def _milliseconds(seconds: float) -> int:
+    """As Redis takes them: at least one, and not beyond what it can add to its clock."""
+    return max(1, round(min(seconds, _CENTURY) * 1000))
+
+
+def _fetched_at(header: bytes) -> float:
+    """When an answer was fetched, as the header of its value says; long ago when there is none."""
+    try:
+        form, _, fetched_at, _ = _HEADER.unpack(header)
+    except struct.error:
+        return -math.inf
+    return float(fetched_at) if form == _FORMAT else -math.inf
 
 
 def _read_value(key: str, value: bytes, packer: Packer) -> StoredResponse:

@@ -8,15 +8,17 @@ import logging
 import math
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from importlib.resources import files
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from carscraper.exceptions import ConfigurationError, ForeignFile
-from carscraper.responses.contract import StoredResponse
+from carscraper.responses.contract import Pruned, StoredCrawl, StoredResponse
 from carscraper.responses.packing import MAX_BODY, DamagedError, Packer
 from carscraper.responses.rare_log import RareLog
 
@@ -26,7 +28,9 @@ _BUSY_MS = 2000
 """How long a write waits for another process's; the event loop waits with it."""
 _WAL_BYTES = 16 * 1024 * 1024
 _STRETCH = 200
-"""Rows read or removed between two chances for other work."""
+"""Shared rows removed between two chances for other work."""
+_CRAWL_STRETCH = 50
+"""Rows of a crawl read or removed between them: a listing page is thirty times as large as a specification."""
 _HEADER = 100
 _MAGIC = b"SQLite format 3\x00"
 
@@ -49,8 +53,10 @@ class SqliteResponseStore:
         self._packer = Packer()
         self._log = RareLog(logging.getLogger(__name__))
         self._connection: sqlite3.Connection | None = None
-        self._get_many, self._put, self._crawl = _sql("get_many"), _sql("put"), _sql("crawl")
-        self._remove_oldest = _sql("remove_oldest")
+        self._get_many, self._put = _sql("get_many"), _sql("put")
+        self._crawls, self._crawl_keys = _sql("crawls"), _sql("crawl_keys")
+        self._oldest_crawls = _sql("oldest_crawls")
+        self._remove_oldest, self._remove_crawl = _sql("remove_oldest"), _sql("remove_crawl")
 
     async def open(self) -> None:
         """Open or make the file; errors name its path, and a foreign file is left untouched."""
@@ -63,15 +69,22 @@ class SqliteResponseStore:
 
     async def get_many(self, keys: Sequence[str], max_age: float) -> dict[str, StoredResponse]:
         """One query for all keys."""
-        arguments = {"keys": orjson.dumps(list(keys)).decode(), "since": self._clock() - max_age}
-        found = (self._unpacked(*row) for row in self._rows(self._get_many, arguments))
-        return {stored.key: stored for stored in found if stored is not None}
+        return {stored.key: stored for stored in self._look_up(keys, self._clock() - max_age, None)}
 
     async def get(self, key: str, max_age: float) -> StoredResponse | None:
         """As `get_many` with one key."""
         return (await self.get_many((key,), max_age)).get(key)
 
-    async def put(self, key: str, status: int, url: str, body: bytes, crawl_id: str | None = None) -> bool:
+    async def put(
+        self,
+        key: str,
+        status: int,
+        url: str,
+        body: bytes,
+        *,
+        fetched_at: float | None = None,
+        crawl_id: str | None = None,
+    ) -> bool:
         """One transaction, without waiting for the disk."""
         if len(body) > MAX_BODY:
             self._log.warning("An answer is too large for the response store", f"{len(body)} bytes")
@@ -81,7 +94,7 @@ class SqliteResponseStore:
             "crawl_id": crawl_id,
             "status": status,
             "url": url,
-            "fetched_at": self._clock(),
+            "fetched_at": self._clock() if fetched_at is None else fetched_at,
             "body": self._packer.pack(body),
         }
         try:
@@ -91,44 +104,55 @@ class SqliteResponseStore:
             return False
         return True
 
-    async def claim(self, key: str, seconds: float) -> bool:
+    async def claim(self, key: str, seconds: float, max_age: float) -> bool:
         """True: crawls that share the file do not tell each other what they fetch."""
         return True
 
     async def disclaim(self, key: str) -> None:
         """Nothing to do."""
 
+    async def crawls(self) -> list[StoredCrawl]:
+        """One query, which reads no bodies."""
+        found = []
+        for crawl_id, rows in groupby(self._rows(self._crawls, {}), itemgetter(0)):
+            _, keys, sizes = zip(*rows, strict=True)
+            found.append(StoredCrawl(crawl_id, list(keys), sum(sizes)))
+        return found
+
     async def iterate(self, crawl_id: str) -> AsyncIterator[StoredResponse]:
         """Reads a stretch at a time, so that neither memory nor the write-ahead log grows."""
-        after = 0
-        while rows := self._rows(self._crawl, {"crawl_id": crawl_id, "after": after, "rows": _STRETCH}):
-            for place, *row in rows:
-                after = place
-                stored = self._unpacked(*row)
-                if stored is not None:
-                    yield stored
+        keys = [key for (key,) in self._rows(self._crawl_keys, {"crawl_id": crawl_id})]
+        for start in range(0, len(keys), _CRAWL_STRETCH):
+            for stored in self._look_up(keys[start : start + _CRAWL_STRETCH], -math.inf, crawl_id):
+                yield stored
             await asyncio.sleep(0)
 
     async def size(self) -> int:
         """Bytes of the file that are in use; what `prune` frees is given back to the disk."""
-        return self._used()
+        try:
+            return self._used()
+        except sqlite3.Error as error:
+            self._log.warning("The response store could not be read", f"{self._path}: {error}")
+            return 0
 
-    async def prune(self, max_bytes: int, max_age: float) -> int:
+    async def prune(self, max_bytes: int, max_age: float, max_crawl_age: float) -> Pruned:
         """Goes by the order of writing, in small transactions, so that others write in between."""
+        now = self._clock()
         removed = 0
         try:
-            while gone := self._remove(self._clock() - max_age):
-                removed += gone
-                await asyncio.sleep(0)
-            while self._used() > max_bytes and (gone := self._remove(math.inf)):
-                removed += gone
-                await asyncio.sleep(0)
+            for crawl_id, last_put in self._db.execute(self._oldest_crawls).fetchall():
+                if last_put > now - max_crawl_age and self._used() <= max_bytes:
+                    break
+                removed += await self._remove(self._remove_crawl, _CRAWL_STRETCH, {"crawl_id": crawl_id})
+            removed += await self._remove(self._remove_oldest, _STRETCH, {"before": now - max_age})
+            if self._used() > max_bytes:
+                removed += await self._remove(self._remove_oldest, _STRETCH, {"before": math.inf}, max_bytes)
             while self._pragma("freelist_count"):
                 self._db.execute(f"PRAGMA incremental_vacuum({_STRETCH})").fetchall()
                 await asyncio.sleep(0)
         except sqlite3.Error as error:
             self._log.warning("The response store could not be pruned", f"{self._path}: {error}")
-        return removed
+        return Pruned(removed, await self.size())
 
     async def close(self) -> None:
         """Close the file."""
@@ -141,6 +165,13 @@ class SqliteResponseStore:
         if self._connection is None:
             raise RuntimeError("the response store is not open")
         return self._connection
+
+    def _look_up(self, keys: Sequence[str], since: float, crawl_id: str | None) -> Iterator[StoredResponse]:
+        arguments = {"keys": orjson.dumps(list(keys)).decode(), "since": since, "crawl_id": crawl_id}
+        for row in self._rows(self._get_many, arguments):
+            stored = self._unpacked(*row)
+            if stored is not None:
+                yield stored
 
     def _rows(self, query: str, arguments: dict[str, Any]) -> list[tuple[Any, ...]]:
         try:
@@ -156,8 +187,17 @@ class SqliteResponseStore:
             self._log.warning("A stored answer is damaged and will be fetched again", f"{key!r}: {error}")
             return None
 
-    def _remove(self, before: float) -> int:
-        return self._db.execute(self._remove_oldest, {"rows": _STRETCH, "before": before}).rowcount
+    async def _remove(
+        self, statement: str, rows: int, arguments: dict[str, Any], enough: float = -math.inf
+    ) -> int:
+        """Run a removal until it finds nothing more, or the file is down to `enough` bytes."""
+        removed = 0
+        while self._used() > enough and (
+            gone := self._db.execute(statement, {"rows": rows, **arguments}).rowcount
+        ):
+            removed += gone
+            await asyncio.sleep(0)
+        return removed
 
     def _used(self) -> int:
         return self._pragma("page_size") * (self._pragma("page_count") - self._pragma("freelist_count"))

@@ -6,17 +6,20 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from scrapy import Request, Spider
 
 from carscraper.api.endpoints import SearchFilters, SpecKey, page_offset, search_url, spec_url
-from carscraper.api.search_page import Listing, SearchPage, parse_search_page
-from carscraper.api.specs import Specs, parse_specs
+from carscraper.api.search_page import Listing
+from carscraper.api.specs import Specs
 from carscraper.config import Config
 from carscraper.exceptions import ApiError, ConfigurationError
 from carscraper.fingerprints import DISTINCT
-from carscraper.items import Car, PageRead, SetAside
-from carscraper.responses.middleware import STORE_KEY, response_store
+from carscraper.items import Car
+from carscraper.pages import ListingPage, further_pages, read_page, read_specs, time_text
+from carscraper.responses.middleware import FETCHED_AT, PAGE, STORE_KEY, response_store
+from carscraper.responses.pages import PageName
 
 if TYPE_CHECKING:
     from typing import Self
@@ -48,6 +51,7 @@ class CarsSpider(Spider):
         self.limit, self.filters = read_arguments(arguments)
         self.arguments = arguments
         self._config = config
+        self._read: WeakKeyDictionary[Response, ListingPage] = WeakKeyDictionary()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
@@ -75,7 +79,7 @@ class CarsSpider(Spider):
             search_url(self._config.api_url, offset=offset, limit=limit, filters=self.filters),
             callback=self.parse_page,
             cb_kwargs={"sweep": sweep, "end": end},
-            meta={DISTINCT: str(sweep), "verbatim_url": True},
+            meta={DISTINCT: str(sweep), PAGE: True, "verbatim_url": True},
             priority=_PAGE_PRIORITY,
         )
 
@@ -94,7 +98,7 @@ class CarsSpider(Spider):
             url,
             callback=self.parse_page,
             cb_kwargs={"sweep": 0, "end": offset},
-            meta={DISTINCT: "0", "verbatim_url": True},
+            meta={DISTINCT: "0", PAGE: True, "verbatim_url": True},
             priority=_PAGE_PRIORITY,
         )
 
@@ -102,31 +106,15 @@ class CarsSpider(Spider):
         """Yields the page's cars whose specs are known, requests for the other specs, further pages, and a
         `PageRead`.
         """
-        page = parse_search_page(response.body)
-        offset, asked = page_offset(page.links.self), page_offset(response.url)
-        if offset != asked:
-            raise ApiError("links.self", f"answers offset {offset} instead of {asked}")
+        page = self._page(response, sweep)
         self._note_unknown(page.unknown)
-        step = self._step(page, offset)
-        for request in self._further_pages(page, offset, step, sweep, end):
+        for request in self._further_pages(page, end):
             yield request
-        listings = page.listings
-        if self.limit and self.limit < page.meta.total:
-            # Featured ones make a page longer than its step; a limit counts steps.
-            listings = listings[: max(0, min(step, self.limit - offset))]
-        wanted = {listing.id: listing for listing in (*listings, *(() if self.limit else page.featured))}
-        async for output in self._with_specs(list(wanted.values())):
+        async for output in self._with_specs(page.listings, _fetched_at(response)):
             yield output
-        for misfit in page.misfits:
-            yield SetAside(response.url, misfit.path, misfit.problem, misfit.id)
-        yield PageRead(
-            sweep,
-            offset,
-            step,
-            page.meta.total,
-            [listing.id for listing in listings] + [misfit.id for misfit in page.misfits if misfit.id],
-            sum(misfit.id is None for misfit in page.misfits),
-        )
+        for item in page.set_aside:
+            yield item
+        yield page.read
 
     def parse_spec(self, response: Response, listings: list[list[Any]]) -> Iterator[Car]:
         """Yields a `Car` for each of the `listings` (id, url, when it was read, attributes) that waited for
@@ -144,12 +132,27 @@ class CarsSpider(Spider):
             return False
         return True
 
-    async def _with_specs(self, listings: list[Listing]) -> AsyncIterator[Car | Request]:
+    def name_page(self, request: Request, response: Response, crawl_id: str, fetched_at: float) -> str | None:
+        """The key under which a listing page is kept for the crawl; None when it is no answer."""
+        try:
+            page = self._page(response, request.cb_kwargs["sweep"])
+        except ApiError:
+            return None
+        self._read[response] = page  # the callback is next, and need not read it again
+        read = page.read
+        listings = len(read.ids) + read.unnamed
+        return PageName(crawl_id, read.sweep, read.offset, fetched_at, listings, self.arguments).text
+
+    def _page(self, response: Response, sweep: int) -> ListingPage:
+        page = self._read.pop(response, None)
+        return page or read_page(response.body, response.url, sweep=sweep, limit=self.limit)
+
+    async def _with_specs(self, listings: list[Listing], fetched_at: float) -> AsyncIterator[Car | Request]:
         """A `Car` for each listing whose spec is stored, a request for each spec that is not."""
         keys = {listing.id: SpecKey(listing.code, listing.year) for listing in listings}
         texts = list({key.text for key in keys.values()})
         stored = await response_store(self.crawler).get_many(texts, self._config.spec_ttl)
-        scraped_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        scraped_at = time_text(fetched_at)
         groups: dict[str, list[dict[str, Any]]] = {}
         for text, answer in stored.items():
             try:
@@ -182,42 +185,23 @@ class CarsSpider(Spider):
             priority=_SPEC_PRIORITY,
         )
 
-    def _further_pages(
-        self, page: SearchPage, offset: int, step: int, sweep: int, end: int | None
-    ) -> Iterable[Request]:
+    def _further_pages(self, page: ListingPage, end: int | None) -> Iterable[Request]:
         """From the first page all others by their offsets; from the last of those, whatever follows."""
-        if end is None:
-            total = min(page.meta.total, self.limit or page.meta.total)
-            self.crawler.stats.set_value("catalogue/total", total)
-            # Every second sweep is half a page off, so that its pages overlap those of the one before.
-            following = list(range(step if sweep % 2 else (step + 1) // 2, total, step))
-            end = following[-1] + step if following else step
-        else:
-            following = []
-        beyond = offset + step
-        if sweep == 0:
-            if page.links.next:
-                yield self._start_page(page.links.next, beyond)
+        read = page.read
+        if read.sweep == 0:
+            if page.next:
+                yield self._start_page(page.next, read.offset + read.limit)
             return
-        if page.links.next and beyond >= end and not (self.limit and beyond >= self.limit):
-            following.append(page_offset(page.links.next))
+        if end is None:
+            total = min(read.total, self.limit or read.total)
+            self.crawler.stats.set_value("catalogue/total", total)
+        following, end = further_pages(page, end, self.limit)
         for at in following:
-            yield self.page_request(at, step, sweep=sweep, end=end)
-
-    def _step(self, page: SearchPage, offset: int) -> int:
-        """How far apart pages are: as the API itself counts, whatever page size it was asked for."""
-        if page.links.next is None:
-            return max(len(page.listings) + len(page.misfits), 1)
-        step = page_offset(page.links.next) - offset
-        if step <= 0:
-            raise ApiError("links.next", f"leads back, from offset {offset} by {-step}")
-        return step
+            yield self.page_request(at, read.limit, sweep=read.sweep, end=end)
 
     def _groups(self, status: int, body: bytes) -> list[dict[str, Any]]:
         """The groups of a spec; empty when the API has none for this car (404). Raises `ApiError`."""
-        if status == 404:
-            return []
-        specs = _parse_specs(body)
+        specs = _read_specs(status, body)
         self._note_unknown(specs.unknown)
         return specs.groups
 
@@ -230,8 +214,14 @@ class CarsSpider(Spider):
 
 
 @lru_cache(_PARSED_SPECS)
-def _parse_specs(body: bytes) -> Specs:
-    return parse_specs(body)
+def _read_specs(status: int, body: bytes) -> Specs:
+    return read_specs(status, body)
+
+
+def _fetched_at(response: Response) -> float:
+    """When it was fetched, as its page is kept with; now, where nobody has noted it."""
+    fetched_at = response.meta.get(FETCHED_AT)
+    return fetched_at if isinstance(fetched_at, float) else time.time()
 
 
 def read_arguments(arguments: dict[str, str]) -> tuple[int | None, SearchFilters]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from carscraper.responses.contract import StoredResponse
+from carscraper.responses.contract import Pruned, StoredResponse
 from carscraper.responses.packing import MAX_BODY
 
 URL = "https://h/v2/specs/pJyZp5uopZ0%3D/2017"
@@ -132,30 +132,66 @@ def test_bodies_are_stored_compressed(play):
     play(scenario)
 
 
-def test_what_one_crawl_put_is_read_again_in_that_order(backend, play):
+def test_what_one_crawl_put_is_read_again_in_the_order_of_its_keys(backend, play):
     async def scenario(store):
-        for number in range(450):
-            backend.clock.now += 1
-            await store.put(f"page/{number}", 200, URL, str(number).encode(), crawl_id="one")
+        for number in reversed(range(450)):
+            await store.put(f"page/one/{number:03}", 200, URL, str(number).encode(), crawl_id="one")
             await store.put(f"else/{number}", 200, URL, b"")
-        await store.put("page/0/two", 200, URL, b"", crawl_id="two")
+        await store.put("page/two", 404, URL, b"", crawl_id="two")
         assert [int(stored.body) async for stored in store.iterate("one")] == list(range(450))
-        assert [stored.key async for stored in store.iterate("two")] == ["page/0/two"]
+        [only] = [stored async for stored in store.iterate("two")]
+        assert only == StoredResponse("page/two", 404, URL, backend.clock.now, b"")
         assert [stored async for stored in store.iterate("none")] == []
 
     play(scenario)
 
 
-def test_a_crawl_that_goes_on_may_be_read(backend, play):
+def test_what_belongs_to_a_crawl_is_never_served_to_another(play):
     async def scenario(store):
-        await store.put("0", 200, URL, b"", crawl_id="one")
+        await store.put("page/one", 200, URL, b"", crawl_id="one")
+        await store.put("shared", 200, URL, b"")
+        assert await store.get("page/one", math.inf) is None
+        assert list(await store.get_many(["page/one", "shared"], math.inf)) == ["shared"]
+
+    play(scenario)
+
+
+def test_the_time_of_fetching_is_kept_as_it_was_told(play):
+    async def scenario(store):
+        await store.put("page", 200, URL, b"", crawl_id="one", fetched_at=1_700_000_000.123456)
+        await store.put("shared", 200, URL, b"", fetched_at=1_700_000_000.654321)
+        [page] = [stored async for stored in store.iterate("one")]
+        assert page.fetched_at == 1_700_000_000.123456
+        assert (await store.get("shared", math.inf)).fetched_at == 1_700_000_000.654321
+
+    play(scenario)
+
+
+def test_a_crawl_that_goes_on_may_be_read(play):
+    async def scenario(store):
+        for number in range(120):
+            await store.put(f"{number:03}", 200, URL, b"", crawl_id="one")
         seen = []
         async for stored in store.iterate("one"):
             seen.append(stored.key)
-            if len(seen) < 500:
-                backend.clock.now += 1
-                await store.put(str(len(seen)), 200, URL, b"", crawl_id="one")
-        assert seen == [str(number) for number in range(len(seen))]
+            await store.put(f"new/{len(seen):03}", 200, URL, b"", crawl_id="one")
+        assert set(seen) >= {f"{number:03}" for number in range(120)}
+        assert seen == sorted(set(seen))
+
+    play(scenario)
+
+
+def test_the_crawls_are_listed_with_their_keys_and_what_they_take_up(play):
+    async def scenario(store):
+        assert await store.crawls() == []
+        for number in range(3):
+            await store.put(f"page/b/{number}", 200, URL, noise(number), crawl_id="b")
+        await store.put("page/a/0", 200, URL, noise(0), crawl_id="a")
+        await store.put("shared", 200, URL, noise(0))
+        first, second = await store.crawls()
+        assert (first.crawl_id, first.keys) == ("a", ["page/a/0"])
+        assert (second.crawl_id, second.keys) == ("b", ["page/b/0", "page/b/1", "page/b/2"])
+        assert 0 < first.bytes < second.bytes < await store.size()
 
     play(scenario)
 
@@ -167,11 +203,59 @@ def test_pruning_makes_the_store_fit(backend, play):
             if number % 300 == 299:
                 await asyncio.sleep(0.01)  # the server's clock counts milliseconds
         full = await store.size()
-        removed = await store.prune(full // 2, math.inf)
-        assert await store.size() <= full // 2
+        pruned = await store.prune(full // 2, math.inf, math.inf)
+        assert await store.size() == pruned.bytes <= full // 2
         found = await store.get_many([f"k{number}" for number in range(600)], math.inf)
-        assert len(found) == 600 - removed
+        assert len(found) == 600 - pruned.removed
         assert len([key for key in found if int(key[1:]) < 300]) < 10, "the oldest go first"
+
+    play(scenario)
+
+
+async def put_crawls(backend, store):
+    """Three crawls of 60 pages, the last begun first; and 60 specs, as old as the first of them."""
+    for number in range(60):
+        await store.put(f"spec/{number}", 200, URL, noise(number))
+    for crawl_id in "cab":
+        backend.clock.now += 1000
+        for number in range(60):
+            await store.put(f"page/{crawl_id}/{number}", 200, URL, noise(number), crawl_id=crawl_id)
+        await asyncio.sleep(0.01)  # the server's clock counts milliseconds
+
+
+async def kept(store):
+    """Which crawls are still whole, and how many specs are there."""
+    crawls = [crawl.crawl_id for crawl in await store.crawls() if len(crawl.keys) == 60]
+    return "".join(crawls), len(await store.get_many([f"spec/{number}" for number in range(60)], math.inf))
+
+
+def test_when_bytes_are_short_whole_crawls_go_first_the_oldest_first(backend, play):
+    async def scenario(store):
+        await put_crawls(backend, store)
+        pruned = Pruned(0, await store.size())
+        assert await store.prune(pruned.bytes, math.inf, math.inf) == pruned
+        for left in ("ab", "b", ""):
+            pruned = await store.prune(pruned.bytes - 1, math.inf, math.inf)
+            assert (pruned.removed, await kept(store)) == (60, (left, 60))
+
+    play(scenario)
+
+
+def test_shared_answers_go_when_no_crawl_is_left_to_go(backend, play):
+    async def scenario(store):
+        await put_crawls(backend, store)
+        pruned = await store.prune(0, math.inf, math.inf)
+        assert pruned.removed == 240
+        assert await kept(store) == ("", 0)
+
+    play(scenario)
+
+
+def test_no_crawl_is_kept_for_no_time(backend, play):
+    async def scenario(store):
+        await put_crawls(backend, store)
+        assert (await store.prune(10**12, math.inf, 0.0)).removed == 180
+        assert await kept(store) == ("", 60)
 
     play(scenario)
 
@@ -192,8 +276,22 @@ def test_any_key_and_any_body(play, key, body):
 
 def test_an_answer_that_nobody_fetches_may_be_claimed_and_again_after_a_failure(play):
     async def scenario(store):
-        assert await store.claim(KEY, 10.0)
+        assert await store.claim(KEY, 10.0, 60.0)
         await store.disclaim(KEY)
-        assert await store.claim(KEY, 10.0)
+        assert await store.claim(KEY, 10.0, 60.0)
+
+    play(scenario)
+
+
+def test_an_answer_that_is_too_old_may_be_claimed(backend, play):
+    """It is still there, for the crawls that have used it."""
+
+    async def scenario(store):
+        await store.put(KEY, 200, URL, b"old")
+        backend.clock.now += 100
+        assert await store.get(KEY, 60.0) is None
+        assert await store.claim(KEY, 10.0, 60.0)
+        await store.put(KEY, 200, URL, b"new")
+        assert (await store.get(KEY, 60.0)).body == b"new"
 
     play(scenario)

@@ -16,9 +16,12 @@ from scrapy.signalmanager import SignalManager
 from scrapy.statscollectors import MemoryStatsCollector
 
 from carscraper import settings as project
-from carscraper.responses.middleware import STORE_KEY, ResponseStoreMiddleware
+from carscraper.identity import CrawlIdentity
+from carscraper.responses.contract import StoredResponse
+from carscraper.responses.middleware import FETCHED_AT, PAGE, STORE_KEY, ResponseStoreMiddleware
 
 URL = "http://site/specs/a/2017"
+CRAWL = "20261120T101500Z-abcdef"
 
 
 class Spider:
@@ -29,18 +32,23 @@ class Spider:
     def is_answer(self, response: Response) -> bool:
         return response.body != b"broken"
 
+    def name_page(self, request: Request, response: Response, crawl_id: str, fetched_at: float) -> str | None:
+        return f"page/{crawl_id}/{fetched_at}" if self.is_answer(response) else None
+
 
 @pytest.fixture
-def play(tmp_path: Path) -> Callable[[Callable[[ResponseStoreMiddleware], Awaitable[Any]]], Any]:
+def play(tmp_path: Path) -> Callable[..., Any]:
     """Runs a scenario on a middleware whose store is open; returns what the scenario returns."""
 
-    def run(scenario: Callable[[ResponseStoreMiddleware], Awaitable[Any]]) -> Any:
+    def run(scenario: Callable[[ResponseStoreMiddleware], Awaitable[Any]], **changed: Any) -> Any:
         async def whole() -> Any:
-            settings = Settings({"CARS_OUTPUT_DIR": str(tmp_path), "STATS_DUMP": False})
+            settings = Settings({"CARS_OUTPUT_DIR": str(tmp_path), "STATS_DUMP": False, **changed})
             settings.setmodule(project, priority="default")
             settings.set("REDIS_URL", None)
             crawler: Any = SimpleNamespace(settings=settings, spider=Spider(), spidercls=Spider)
             crawler.signals = SignalManager(crawler)
+            identity = CrawlIdentity(CRAWL, "worker", resumable=False)
+            crawler.engine = SimpleNamespace(scheduler=SimpleNamespace(identity=identity))
             crawler.stats = MemoryStatsCollector(crawler)
             middleware = ResponseStoreMiddleware.from_crawler(crawler)
             await middleware.store.open()
@@ -145,3 +153,45 @@ def test_failures_are_not_kept(play: Any) -> None:
             await middleware.process_response(request, failed)
 
     play(scenario)
+
+
+async def pages(middleware: ResponseStoreMiddleware) -> list[StoredResponse]:
+    return [stored async for stored in middleware.store.iterate(CRAWL)]
+
+
+def page() -> Request:
+    return Request(URL, meta={PAGE: True}, dont_filter=True)
+
+
+def test_a_listing_page_is_kept_with_the_time_that_its_records_have_and_never_served(play: Any) -> None:
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        request = page()
+        assert await middleware.process_request(request) is None
+        response = answer(b"{1}")
+        assert await middleware.process_response(request, response) is response
+        [kept] = await pages(middleware)
+        assert (kept.status, kept.url, kept.body) == (200, URL, b"{1}")
+        assert kept.fetched_at == request.meta[FETCHED_AT]
+        assert kept.key == f"page/{CRAWL}/{kept.fetched_at}"
+        assert await middleware.process_request(page()) is None
+
+    play(scenario)
+
+
+def test_a_listing_page_that_is_no_answer_is_not_kept(play: Any) -> None:
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        for failed in (answer(status=404), answer(b"broken"), answer(flags=["partial"])):
+            await middleware.process_response(page(), failed)
+        assert await pages(middleware) == []
+
+    play(scenario)
+
+
+def test_no_page_is_kept_when_none_shall_be_but_its_time_is_noted(play: Any) -> None:
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        request = page()
+        await middleware.process_response(request, answer())
+        assert await pages(middleware) == []
+        assert isinstance(request.meta[FETCHED_AT], float)
+
+    play(scenario, CARS_KEEP_PAGES=0)

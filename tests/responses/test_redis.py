@@ -1,20 +1,25 @@
 import asyncio
 import logging
+import math
 import time
 
 import pytest
 import redis.asyncio
 
+from carscraper.responses.contract import Pruned
 from carscraper.responses.redis import RedisResponseStore
 
 URL = "https://h/x"
 
 
-def scenario_on(socket, scenario, *, ttl=100.0, patience=2.0, clock=time.time):
+def scenario_on(socket, scenario, *, ttl=100.0, crawl_ttl=50.0, patience=2.0, clock=time.time):
     async def whole():
         async with redis.asyncio.Redis(unix_socket_path=str(socket)) as client:
             await scenario(
-                RedisResponseStore(client, "{cars}", ttl=ttl, patience=patience, clock=clock), client
+                RedisResponseStore(
+                    client, "{cars}", ttl=ttl, crawl_ttl=crawl_ttl, patience=patience, clock=clock
+                ),
+                client,
             )
 
     asyncio.run(asyncio.wait_for(whole(), 60))
@@ -24,33 +29,61 @@ def test_every_key_expires_and_shares_one_hash_tag(redis_server):
     async def scenario(store, client):
         await store.put("a/b=/2017", 200, URL, b"x")
         await store.put("page/0", 200, URL, b"x", crawl_id="one")
-        names = sorted(await client.keys("*"))
-        assert names == [b"{cars}:response:a/b=/2017", b"{cars}:response:page/0", b"{cars}:responses-of:one"]
-        for name in names:
-            assert 99_000 < await client.pttl(name) <= 100_000
+        assert sorted(await client.keys("*")) == [b"{cars}:response:a/b=/2017", b"{cars}:responses-of:one"]
+        assert 99_000 < await client.pttl("{cars}:response:a/b=/2017") <= 100_000
+        assert 49_000 < await client.pttl("{cars}:responses-of:one") <= 50_000
+
+    scenario_on(redis_server().socket, scenario)
+
+
+def test_a_crawl_expires_as_a_whole_after_its_last_answer(redis_server):
+    async def scenario(store, client):
+        await store.put("page/0", 200, URL, b"x", crawl_id="one")
+        await client.pexpire("{cars}:responses-of:one", 10_000)  # as if it had been put a while ago
+        await store.put("page/1", 200, URL, b"x", crawl_id="one")
+        assert await client.pttl("{cars}:responses-of:one") > 49_000
+        assert len([stored async for stored in store.iterate("one")]) == 2
 
     scenario_on(redis_server().socket, scenario)
 
 
 def test_an_answer_is_gone_when_its_time_is_over(redis_server):
     async def scenario(store, client):
-        await store.put("k", 200, URL, b"x", crawl_id="one")
-        while await client.exists("{cars}:response:k"):
+        await store.put("k", 200, URL, b"x")
+        await store.put("page", 200, URL, b"x", crawl_id="one")
+        while await client.dbsize():
             await asyncio.sleep(0.01)
         assert await store.get("k", 1000.0) is None
+        assert await store.crawls() == []
         assert [stored async for stored in store.iterate("one")] == []
 
-    scenario_on(redis_server().socket, scenario, ttl=0.05)
+    scenario_on(redis_server().socket, scenario, ttl=0.05, crawl_ttl=0.05)
+
+
+@pytest.mark.parametrize("ttl", [0.0, math.inf])
+def test_a_time_that_redis_cannot_count_is_brought_to_one_that_it_can(redis_server, ttl):
+    async def scenario(store, client):
+        assert await store.put("k", 200, URL, b"x")
+        assert await store.put("page", 200, URL, b"x", crawl_id="one")
+
+    scenario_on(redis_server().socket, scenario, ttl=ttl, crawl_ttl=ttl)
 
 
 def test_pruning_by_age_goes_by_the_servers_clock(redis_server):
     async def scenario(store, client):
-        await store.put("old", 200, URL, b"x")
+        for name in ("old", "new"):
+            await store.put(name, 200, URL, b"x")
+            for number in range(3):
+                await store.put(f"{name}/{number}", 200, URL, b"x", crawl_id=name)
         await client.pexpire("{cars}:response:old", 40_000)  # as if it had been put a minute ago
-        await store.put("new", 200, URL, b"x")
+        await client.pexpire(
+            "{cars}:responses-of:old", 20_000
+        )  # as if the last had been put half a minute ago
         await client.set("someone-elses", "x")
-        assert await store.prune(10**9, 50.0) == 1
+        pruned = await store.prune(10**9, 50.0, 25.0)
+        assert (pruned.removed, pruned.bytes) == (4, await store.size())
         assert list(await store.get_many(["old", "new"], 1000.0)) == ["new"]
+        assert [(crawl.crawl_id, len(crawl.keys)) for crawl in await store.crawls()] == [("new", 3)]
         assert await client.exists("someone-elses")
 
     scenario_on(redis_server().socket, scenario)
@@ -67,7 +100,8 @@ def test_a_server_that_is_gone_makes_misses_and_lost_answers_and_two_lines_in_th
             assert not await store.put("k", 200, URL, b"x")
         assert [stored async for stored in store.iterate("one")] == []
         assert await store.size() == 0
-        assert await store.prune(0, 0.0) == 0
+        assert await store.crawls() == []
+        assert await store.prune(0, 0.0, 0.0) == Pruned(0, 0)
         server.start()
         assert await store.put("k", 200, URL, b"x")
         assert await store.get("k", 1000.0)
@@ -109,16 +143,16 @@ def test_a_value_of_another_format_is_a_miss(redis_server, value):
 
 def test_one_worker_at_a_time_fetches_an_answer_and_a_claim_ends_by_itself(redis_server):
     async def scenario(store, client):
-        assert await store.claim("k", 10.0)
-        assert not await store.claim("k", 10.0)
-        assert await store.claim("other", 10.0)
+        assert await store.claim("k", 10.0, 60.0)
+        assert not await store.claim("k", 10.0, 60.0)
+        assert await store.claim("other", 10.0, 60.0)
         await store.put("other", 200, URL, b"x")
-        assert not await store.claim("other", 10.0), "it came between the look and the claim"
+        assert not await store.claim("other", 10.0, 60.0), "it came between the look and the claim"
         assert not await client.exists("{cars}:response-claim:other")
         assert 9_000 < await client.pttl("{cars}:response-claim:k") <= 10_000
         await client.pexpire("{cars}:response-claim:k", 20)
-        assert not await store.claim("k", 10.0), "asking must not prolong it"
-        while not await store.claim("k", 10.0):
+        assert not await store.claim("k", 10.0, 60.0), "asking must not prolong it"
+        while not await store.claim("k", 10.0, 60.0):
             await asyncio.sleep(0.01)
 
     scenario_on(redis_server().socket, scenario)
@@ -129,7 +163,7 @@ def test_a_server_that_is_gone_lets_every_worker_fetch(redis_server):
 
     async def scenario(store, _client):
         server.kill()
-        assert await store.claim("k", 10.0)
-        assert await store.claim("k", 10.0)
+        assert await store.claim("k", 10.0, 60.0)
+        assert await store.claim("k", 10.0, 60.0)
 
     scenario_on(server.socket, scenario)

@@ -148,10 +148,29 @@ def test_pruning_removes_what_is_too_old(tmp_path):
             await store.put(f"old{number}", 200, "u", b"x")
         clock.now += 100
         await store.put("new", 200, "u", b"x")
-        assert await store.prune(10**9, math.inf) == 0
-        assert await store.prune(10**9, 50.0) == 500
+        assert (await store.prune(10**9, math.inf, math.inf)).removed == 0
+        assert (await store.prune(10**9, 50.0, math.inf)).removed == 500
         keys = ["new", *(f"old{number}" for number in range(500))]
         assert list(await store.get_many(keys, math.inf)) == ["new"]
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_crawl_is_too_old_as_a_whole_some_time_after_its_last_answer(tmp_path):
+    clock = Clock()
+
+    async def scenario():
+        store = SqliteResponseStore(tmp_path / "responses.sqlite", clock=clock)
+        await store.open()
+        for crawl_id in ("long", "short"):
+            await store.put(f"{crawl_id}/first", 200, "u", b"x", crawl_id=crawl_id)
+        clock.now += 100
+        await store.put("long/last", 200, "u", b"x", crawl_id="long")
+        assert (await store.prune(10**9, math.inf, 50.0)).removed == 1
+        assert [crawl.keys for crawl in await store.crawls()] == [["long/first", "long/last"]]
+        clock.now += 50
+        assert (await store.prune(10**9, math.inf, 50.0)).removed == 2
         await store.close()
 
     asyncio.run(scenario())
@@ -165,7 +184,7 @@ def test_pruning_gives_space_back_to_the_disk(tmp_path):
         await store.open()
         for number in range(2000):
             await store.put(str(number), 200, "u", str([n * number for n in range(300)]).encode())
-        await store.prune(100_000, 1e9)
+        await store.prune(100_000, 1e9, 1e9)
         await store.close()
 
     asyncio.run(scenario())

@@ -1,4 +1,4 @@
--- Removes the oldest answers, as far as they were fetched before a given time.
+-- Removes the oldest shared answers, as far as they were fetched before a given time.
 --
 -- :rows how many are looked at, :before seconds since the epoch (infinity: whatever their age)
 --
@@ -6,4 +6,5 @@
 -- transaction; a crash leaves all of them or none.
 
 DELETE FROM response
-WHERE place IN (SELECT place FROM response ORDER BY place LIMIT :rows) AND fetched_at < :before
+WHERE place IN (SELECT place FROM response WHERE crawl_id IS NULL ORDER BY place LIMIT :rows)
+  AND fetched_at < :before

@@ -10,7 +10,7 @@ BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS response (
     place      INTEGER PRIMARY KEY,  -- order of writing: the lowest is the oldest
     key        TEXT NOT NULL UNIQUE,
-    crawl_id   TEXT,                 -- the crawl that put it last, when it was given
+    crawl_id   TEXT,                 -- the crawl that it belongs to; null: shared
     status     INTEGER NOT NULL,     -- HTTP status
     url        TEXT NOT NULL,
     fetched_at REAL NOT NULL,        -- seconds since the epoch

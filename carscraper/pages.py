@@ -1,0 +1,102 @@
+"""A listing page read: what is kept of it, and which pages follow; pure, for the crawl and for its rebuilding."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from carscraper.api.endpoints import page_offset
+from carscraper.api.search_page import Listing, SearchPage, parse_search_page
+from carscraper.api.specs import Specs, parse_specs
+from carscraper.exceptions import ApiError
+from carscraper.items import PageRead, SetAside
+
+
+@dataclass(frozen=True, slots=True)
+class ListingPage:
+    """A listing page as the crawl that asked for it sees it."""
+
+    listings: list[Listing]
+    """Those that are kept, each id once, the featured ones among them."""
+    set_aside: list[SetAside]
+    read: PageRead
+    next: str | None
+    """Address of the page after it; None on the last."""
+    unknown: frozenset[str]
+    """Paths of fields that this release does not know."""
+
+
+def read_page(body: bytes, url: str, *, sweep: int, limit: int | None) -> ListingPage:
+    """The page that was fetched from `url` in that sweep, by a crawl with that `limit`.
+
+    Raises `ApiError` when the body is no listing page, or another than the one that was asked for.
+    """
+    page = parse_search_page(body)
+    offset, asked = page_offset(page.links.self), page_offset(url)
+    if offset != asked:
+        raise ApiError("links.self", f"answers offset {offset} instead of {asked}")
+    step = _step(page, offset)
+    listings = page.listings
+    if limit and limit < page.meta.total:
+        # Featured ones make a page longer than its step; a limit counts steps.
+        listings = listings[: max(0, min(step, limit - offset))]
+    wanted = {listing.id: listing for listing in (*listings, *(() if limit else page.featured))}
+    return ListingPage(
+        list(wanted.values()),
+        [SetAside(url, misfit.path, misfit.problem, misfit.id) for misfit in page.misfits],
+        PageRead(
+            sweep,
+            offset,
+            step,
+            page.meta.total,
+            [listing.id for listing in listings] + [misfit.id for misfit in page.misfits if misfit.id],
+            sum(misfit.id is None for misfit in page.misfits),
+        ),
+        page.links.next,
+        page.unknown,
+    )
+
+
+def further_pages(page: ListingPage, end: int | None, limit: int | None) -> tuple[list[int], int]:
+    """The offsets of the pages that follow from a page of a sweep: from the first all others, from the last of those
+    whatever follows.
+
+    `end` is where the pages that the first one announced end; None for the first one itself. It is returned for
+    the others. A page of sweep 0 is followed by its `next` alone, which is no matter of this function.
+    """
+    read = page.read
+    following: list[int] = []
+    if end is None:
+        total = min(read.total, limit or read.total)
+        # Every second sweep is half a page off, so that its pages overlap those of the one before.
+        following += range(read.limit if read.sweep % 2 else (read.limit + 1) // 2, total, read.limit)
+        end = following[-1] + read.limit if following else read.limit
+    beyond = read.offset + read.limit
+    if page.next and beyond >= end and not (limit and beyond >= limit):
+        following.append(page_offset(page.next))
+    return following, end
+
+
+def read_specs(status: int, body: bytes) -> Specs:
+    """What an answer says of a car's specification: nothing when the API has none (404). Raises `ApiError`."""
+    return Specs([], frozenset()) if status == 404 else parse_specs(body)
+
+
+def time_text(fetched_at: float) -> str:
+    """A time in seconds since the epoch as `Car.scraped_at` has it: `2026-11-20T10:15:00.123Z`.
+
+    Milliseconds, since a listing may be read twice within one second, and the newer reading counts.
+    """
+    milliseconds = int(fetched_at * 1000)
+    second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds // 1000))
+    return f"{second}.{milliseconds % 1000:03d}Z"
+
+
+def _step(page: SearchPage, offset: int) -> int:
+    """How far apart pages are: as the API itself counts, whatever page size it was asked for."""
+    if page.links.next is None:
+        return max(len(page.listings) + len(page.misfits), 1)
+    step = page_offset(page.links.next) - offset
+    if step <= 0:
+        raise ApiError("links.next", f"leads back, from offset {offset} by {-step}")
+    return step

@@ -1,0 +1,54 @@
+"""How a listing page is named in the response store: enough to know what it is without reading it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import parse_qsl, urlencode
+
+_TEXT = re.compile(
+    r"page/(?P<crawl>[^/]+)/(?P<sweep>\d+)/(?P<offset>\d+)/(?P<time>\d+)/(?P<listings>\d+)\?(?P<query>.*)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PageName:
+    """A listing page of a crawl. Names sort by sweep, then by offset, then by time.
+
+    A page that was fetched twice, as after a kill, is kept twice: the crawl may hold records of both.
+    """
+
+    crawl_id: str
+    sweep: int
+    """Which walk over all pages it belongs to; 0: an address that somebody pushed."""
+    offset: int
+    """Position of its first listing in the catalogue, from 0 to 999,999,999."""
+    fetched_at: float
+    """Seconds since the epoch, exact to the microsecond."""
+    listings: int
+    """How many listings it names."""
+    arguments: dict[str, str]
+    """What the crawl was asked to read: the spider's arguments."""
+
+    @property
+    def text(self) -> str:
+        """The key in the response store."""
+        time = round(self.fetched_at * 1e6)
+        query = urlencode(sorted(self.arguments.items()))
+        return f"page/{self.crawl_id}/{self.sweep:03d}/{self.offset:09d}/{time:017d}/{self.listings}?{query}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a key back. Raises `ValueError` for any other text."""
+        found = _TEXT.fullmatch(text)
+        if found is None:
+            raise ValueError(f"not the name of a listing page: {text!r}")
+        return cls(
+            found["crawl"],
+            int(found["sweep"]),
+            int(found["offset"]),
+            int(found["time"]) / 1e6,
+            int(found["listings"]),
+            dict(parse_qsl(found["query"], keep_blank_values=True)),
+        )

@@ -1,0 +1,83 @@
+"""How long what was fetched is kept: what is too old or too much is removed, and what is left is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy import signals
+
+from carscraper.config import Config
+from carscraper.exceptions import CarscraperError
+from carscraper.responses.build import build_response_store
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+
+class Retention:
+    """Prunes the response store beside the beginning of a crawl, and at its end.
+
+    Listing pages go `CARS_KEEP_PAGES` after their crawl's last, specs when no crawl that is kept can need them any
+    more; and whatever does not fit into `CARS_RESPONSES_MAX_BYTES`. In between, a crawl may take up more: what it
+    fetches itself.
+
+    Stats, set at the end: `responses/bytes`, `responses/removed`.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._config = Config.from_settings(crawler.settings)
+        self._store = build_response_store(crawler.settings, spider=crawler.spidercls.name)
+        self._beginning: asyncio.Task[bool] | None = None
+        self._removed = 0
+        crawler.signals.connect(self._opened, signals.spider_opened)
+        crawler.signals.connect(self._closed, signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raises `ConfigurationError` when a setting is refused."""
+        return cls(crawler)
+
+    def _opened(self) -> None:
+        self._beginning = asyncio.create_task(self._begin())
+
+    async def _begin(self) -> bool:
+        """Open the store and prune it; False when it cannot be used, which its middleware says."""
+        try:
+            await self._store.open()
+        except CarscraperError:
+            return False
+        await self._prune()
+        return True
+
+    async def _closed(self) -> None:
+        if self._beginning is None or not await self._beginning:
+            return
+        size = await self._prune()
+        await self._store.close()
+        self._crawler.stats.set_value("responses/bytes", size)
+        self._crawler.stats.set_value("responses/removed", self._removed)
+        logger.info(
+            "The response store takes %s of %s at most; %d answers were removed from it",
+            megabytes(size),
+            megabytes(self._config.responses_max_bytes),
+            self._removed,
+        )
+
+    async def _prune(self) -> int:
+        """Returns the bytes that are left."""
+        config = self._config
+        pruned = await self._store.prune(config.responses_max_bytes, config.keep_specs, config.keep_pages)
+        self._removed += pruned.removed
+        return pruned.bytes
+
+
+def megabytes(size: int) -> str:
+    """A number of bytes for people."""
+    return f"{size / 1e6:,.1f} MB"

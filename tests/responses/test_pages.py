@@ -1,0 +1,53 @@
+"""The name of a listing page says what it is, and comes back as it was."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carscraper.responses.pages import PageName
+
+ARGUMENTS = st.dictionaries(st.text(min_size=1), st.text())
+
+
+def name(sweep: int = 1, offset: int = 0, fetched_at: float = 1_800_000_000.0) -> PageName:
+    return PageName("20261120T101500Z-abcdef", sweep, offset, fetched_at, 100, {})
+
+
+@given(
+    st.integers(0, 100), st.integers(0, 10**9 - 1), st.integers(0, 10**16), st.integers(0, 10**4), ARGUMENTS
+)
+def test_any_name_comes_back(
+    sweep: int, offset: int, microseconds: int, listings: int, arguments: dict[str, str]
+) -> None:
+    given_name = PageName("crawl", sweep, offset, microseconds / 1e6, listings, arguments)
+    found = PageName.parse(given_name.text)
+    assert found == given_name
+    assert found.text == given_name.text
+
+
+def test_names_sort_by_sweep_then_offset_then_time() -> None:
+    ordered = [
+        name(sweep=0, offset=900),
+        name(sweep=1, offset=0, fetched_at=1_800_000_000.5),
+        name(sweep=1, offset=0, fetched_at=1_800_000_000.500001),
+        name(sweep=1, offset=20),
+        name(sweep=1, offset=100),
+        name(sweep=2, offset=0, fetched_at=1_700_000_000.0),
+        name(sweep=10),
+    ]
+    texts = [page.text for page in ordered]
+    assert sorted(set(texts)) == texts
+
+
+def test_arguments_with_any_characters_stay_on_one_line() -> None:
+    spoken = PageName("crawl", 1, 0, 0.0, 0, {"keyword": "a/b?c=d&é\n"})
+    assert "\n" not in spoken.text
+    assert PageName.parse(spoken.text).arguments == {"keyword": "a/b?c=d&é\n"}
+
+
+@pytest.mark.parametrize("text", ["", "pJyZp5uopZ0=/2017", "page/crawl/1/0", "page/crawl/x/0/0/0?"])
+def test_another_key_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not the name of a listing page"):
+        PageName.parse(text)

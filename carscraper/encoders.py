@@ -34,17 +34,18 @@ class Encoder(Protocol):
 
 
 def encoded(encoder: Encoder, rows: Iterable[Row]) -> Iterator[bytes]:
-    """The file that holds the rows, piece by piece."""
-    yield encoder.begin()
+    """The file that holds the rows, piece by piece; the first one comes when the first rows are there."""
+    piece = encoder.begin()
     waiting: list[Row] = []
     for row in rows:
         waiting.append(row)
         if len(waiting) == encoder.at_once:
-            yield encoder.rows(waiting)
+            yield piece + encoder.rows(waiting)
+            piece = b""
             waiting.clear()
     if waiting:
-        yield encoder.rows(waiting)
-    yield encoder.end()
+        piece += encoder.rows(waiting)
+    yield piece + encoder.end()
 
 
 class CsvEncoder:

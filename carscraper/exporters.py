@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy.exporters import BaseItemExporter
+from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.utils.conf import feed_complete_default_values_from_settings
 from scrapy.utils.misc import load_object
 from w3lib.url import file_uri_to_path
@@ -85,9 +86,9 @@ class TableExporter(BaseItemExporter):
         return ready[1]
 
     def _write_waiting(self) -> None:
-        if self._waiting:
-            self._file.write(self.encoder.rows(self._waiting))
-            self._waiting.clear()
+        rows, self._waiting = self._waiting, []  # also when the disk refuses: never twice
+        if rows:
+            self._file.write(self.encoder.rows(rows))
 
 
 class CsvExporter(TableExporter):
@@ -189,8 +190,8 @@ def _chosen(
 
 
 def _is_empty(file: IO[bytes]) -> bool:
-    """Also when it is none that could tell, such as a pipe."""
+    """Also when it is none that could tell, such as a pipe, or one whose packer has written first."""
     try:
-        return file.tell() == 0
+        return isinstance(file, PostProcessingManager) or file.tell() == 0
     except OSError:
         return True

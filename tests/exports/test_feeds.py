@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import subprocess
 import sys
@@ -102,6 +103,33 @@ def test_columns_can_be_picked_and_renamed(crawled: Crawled, tmp_path: Path) -> 
     )
     found = pq.read_table(tmp_path / "few.parquet").to_pylist()
     assert {row["id"]: row["price_zar"] for row in found} == prices
+
+
+def test_feeds_can_be_packed_and_parted(crawled: Crawled, tmp_path: Path) -> None:
+    feeds = {
+        str(tmp_path / "cars.csv.gz"): {
+            "format": "csv",
+            "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"],
+        },
+        str(tmp_path / "%(batch_id)d.csv"): {"format": "csv", "batch_item_count": 100},
+        str(tmp_path / "%(batch_id)d.parquet"): {
+            "format": "parquet",
+            "batch_item_count": 100,
+            "overwrite": True,
+        },
+    }
+    settings = {"FEEDS": json.dumps(feeds)}
+    with crawl(crawled.standin.url, tmp_path / "data", settings=settings) as run:
+        assert run.wait(SECONDS) == 0, run.log
+    with gzip.open(tmp_path / "cars.csv.gz", "rt", newline="", encoding="utf-8") as file:
+        header, *lines = csv.reader(file)
+    assert header == NAMES
+    assert len(lines) == LISTINGS
+    parts = [cells_of(tmp_path / f"{number}.csv") for number in (1, 2, 3)]
+    assert all(part[0] == NAMES for part in parts)
+    assert [line for part in parts for line in part[1:]] == lines
+    rows = [pq.read_table(tmp_path / f"{number}.parquet").num_rows for number in (1, 2, 3)]
+    assert rows == [100, 100, LISTINGS - 200]
 
 
 def test_parquet_can_go_to_standard_output(crawled: Crawled, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ Under a root that processes share, each has a directory of its own, which belong
 
 - Header line: `carscraper spool 1 "127.0.0.1:27017/cars"`, the version of the format and the target as JSON.
 - Record: `_MARK`, CRC-32 of length and payload, length, payload; numbers have 4 bytes, big-endian.
-- Position: `<segment> <records> <CRC-32>`: so many records of this segment are delivered. Segments of which all are
-  delivered are removed.
+- Position: `<segment> <records> <CRC-32>`: so many records of this segment are delivered, and all segments of lower
+  numbers.
 
 What `append` has said True to is on disk, also after a loss of power. Of an append that was cut short, any number
 of records may be there, and behind them a torn one, which `open` cuts off. Nothing is ever appended behind a torn
@@ -260,7 +260,9 @@ class Spool:
         number, records = _position(self.directory)
         self._next = max(self._next, number + 1)
         for segment in self._segments:
-            if segment.number == number and records <= len(segment.ends):
+            if segment.number < number:
+                segment.delivered = len(segment.ends)
+            elif segment.number == number and records <= len(segment.ends):
                 segment.delivered = records
 
     def _write_position(self) -> None:

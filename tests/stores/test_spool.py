@@ -84,6 +84,12 @@ def line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().rstrip("\n")
 
 
+def rest(process: subprocess.Popen[str]) -> list[str]:
+    """All lines until it ends."""
+    assert process.stdout is not None
+    return process.stdout.read().splitlines()
+
+
 def say(process: subprocess.Popen[str], text: str) -> None:
     assert process.stdin is not None
     process.stdin.write(f"{text}\n")
@@ -477,6 +483,49 @@ def test_a_position_beyond_the_end_is_not_believed(opened: Open, root: Path) -> 
     assert waiting(opened()) == payloads(0, 3)
 
 
+def test_a_delivered_segment_that_is_back_after_a_loss_of_power_is_not_delivered_again(
+    opened: Open, root: Path
+) -> None:
+    for first in (0, 3):
+        spool = opened()
+        spool.append(payloads(first, 3))
+        spool.close()
+    older, _ = segments(root / "worker")
+    data = older.read_bytes()
+    spool = opened()
+    spool.drop(4)
+    spool.close()
+    older.write_bytes(data)
+    spool = opened()
+    assert waiting(spool) == payloads(4, 2)
+    assert not older.exists()
+
+
+@pytest.mark.parametrize("are_numbers_used_again", [False, True])
+def test_a_position_that_is_too_old_never_covers_what_is_newer_than_itself(
+    opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch, are_numbers_used_again: bool
+) -> None:
+    """A loss of power has brought back the one before the last. That a number is not used twice is what saves it."""
+    spool = opened()
+    spool.append(payloads(0, 3))
+    spool.drop(1)
+    older = (root / "worker" / "position").read_bytes()
+    spool.drop(1)
+    spool.append(payloads(3, 1))
+    spool.drop(2)
+    shutil.copytree(root / "worker", root / "next")
+    assert segments(root / "next") == []
+    (root / "next" / "position").write_bytes(older)
+    if are_numbers_used_again:
+        monkeypatch.setattr(module, "_position", lambda directory: (0, 0))
+    spool = opened("next")
+    spool.append(payloads(4, 2))
+    monkeypatch.undo()
+    shutil.copytree(root / "next", root / "last")
+    expected = payloads(5, 1) if are_numbers_used_again else payloads(4, 2)
+    assert waiting(opened("last")) == expected
+
+
 def test_a_position_that_cannot_be_written_is_no_error(opened: Open, root: Path) -> None:
     spool = opened()
     spool.append(payloads(0, 5))
@@ -575,9 +624,10 @@ def test_what_a_failed_append_has_left_is_no_damage_to_the_next_process(
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "_cut_back", refuse)
-        with monkeypatch.context() as first, pytest.raises(OSError, match="Input/output"):
+        with monkeypatch.context() as first:
             first.setattr(os, "fsync", refuse)
-            spool.append(payloads(2, 3))
+            with pytest.raises(OSError, match="Input/output"):
+                spool.append(payloads(2, 3))
         with pytest.raises(OSError, match="Input/output"):
             spool.append(payloads(2, 3))
     assert len(segments(root / "worker")) == 1, "no segment is begun behind a torn one"
@@ -771,7 +821,7 @@ def test_processes_that_come_and_go_at_once_hand_everything_on_once(root: Path, 
         say(process, "go")
     delivered: list[str] = []
     for process in processes:
-        lines = process.communicate(timeout=60)[0].splitlines()
+        lines = rest(process)
         assert lines[-1] == "end"
         delivered += lines[:-1]
     spools, _ = Spool.adopt(root, TARGET, max_bytes=ROOMY)
@@ -823,7 +873,7 @@ def kill_while_it_appends(process: subprocess.Popen[str], chance: random.Random)
     lines = [line(process) for _ in range(chance.randint(1, 60))]
     time.sleep(chance.uniform(0, 0.02))
     process.kill()
-    lines += process.communicate()[0].splitlines()
+    lines += rest(process)
     appended = [int(text.split()[1]) for text in lines if text.startswith("appended")]
     drops = [int(text.split()[1]) for text in lines if text.startswith("drops")]
     return appended[-1], [0, 0, *drops][-2:]
@@ -836,11 +886,12 @@ def test_a_kill_loses_nothing_that_was_taken_and_repeats_nothing(
     chance = random.Random(seed)
     process = program(APPENDS, root / "worker", TARGET, "spool", seed)
     appended, (surely_dropped, maybe_dropped) = kill_while_it_appends(process, chance)
-    [spool], left = Spool.adopt(root, TARGET, max_bytes=ROOMY)
+    spools, left = Spool.adopt(root, TARGET, max_bytes=ROOMY)
     assert left == []
-    found = waiting(spool)
-    spool.close()
-    first = int(found[0].split(b":")[0])
+    found = [payload for spool in spools for payload in waiting(spool)]
+    for spool in spools:
+        spool.close()
+    first = int(found[0].split(b":")[0]) if found else maybe_dropped
     assert surely_dropped <= first <= maybe_dropped
     assert found == payloads(first, len(found))
     assert appended <= first + len(found) <= appended + 120, "the last batch may be there, or a part of it"
@@ -921,14 +972,15 @@ class SpoolMachine(RuleBasedStateMachine):
         (directory / "position").unlink(missing_ok=True)
         if (text := self.positions[-1]) is not None:
             (directory / "position").write_bytes(text)
+        last = segments(directory)[-1:]
         for name, data in self.removed[len(self.removed) - min(back, len(self.removed)) :]:
             (directory / name).write_bytes(data)
         self.removed = []
-        if found := segments(directory):
+        for segment in last:
             batch = self.batch(sizes)
             data = b"".join(map(module._record, batch))
             end = int(torn * len(data))
-            with found[-1].open("ab") as file:
+            with segment.open("ab") as file:
                 file.write(data[:end])
             while batch and len(module._record(batch[0])) <= end:
                 end -= len(module._record(batch[0]))
@@ -981,22 +1033,24 @@ def test_any_sequence_of_calls_restarts_and_losses_of_power_keeps_what_was_taken
     run_machine(monkeypatch, 60, [Phase.generate, Phase.shrink])
 
 
-def numbers_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Spool._take_position
-
-    def take(spool: Spool) -> None:
-        kept = spool._next
-        real(spool)
-        spool._next = kept
-
-    monkeypatch.setattr(Spool, "_take_position", take)
-
-
 def torn_ends_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_cut_back", lambda segment: None)
 
 
-@pytest.mark.parametrize("mutate", [numbers_are_used_again, torn_ends_stay])
+def the_position_runs_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Spool._write_position
+
+    def write(spool: Spool) -> None:
+        for segment in spool._segments[:1]:
+            segment.delivered += 1
+        real(spool)
+        for segment in spool._segments[:1]:
+            segment.delivered -= 1
+
+    monkeypatch.setattr(Spool, "_write_position", write)
+
+
+@pytest.mark.parametrize("mutate", [torn_ends_stay, the_position_runs_ahead])
 def test_the_machine_finds_what_would_lose_records(
     monkeypatch: pytest.MonkeyPatch, mutate: Callable[[pytest.MonkeyPatch], None]
 ) -> None:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import gc
-import logging
 import sys
-from typing import Any
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.exceptions import UsageError
@@ -15,14 +11,12 @@ from scrapy.spiderloader import get_spider_loader
 
 from carscraper.config import Config
 from carscraper.connection import redis_client
-from carscraper.exceptions import CarscraperError, ConfigurationError
+from carscraper.exceptions import ConfigurationError
 from carscraper.exporters import check_feeds
 from carscraper.frontier.build import make_jobdir
-from carscraper.monitoring.completeness import Completeness, summary
+from carscraper.running import run_to_verdict
 from carscraper.spiders.cars import CarsSpider, read_arguments
-from carscraper.stores.build import SETTINGS, build_database
-
-logger = logging.getLogger(__name__)
+from carscraper.stores.build import check_databases
 
 
 class Command(ScrapyCrawl):
@@ -49,45 +43,15 @@ class Command(ScrapyCrawl):
             Config.from_settings(self.settings).make_output_dir()
             make_jobdir(self.settings)
             redis_client(self.settings)
-            for database in SETTINGS:
-                build_database(self.settings, database)
+            check_databases(self.settings)
             check_feeds(self.settings)
             if issubclass(spider, CarsSpider):
                 read_arguments({name: value for name, value in opts.spargs.items() if name != "_job"})
         except ConfigurationError as error:
             self._refuse(str(error))
             return
-        # Thousands of records are alive at a time, and hardly any is part of a cycle: looking for cycles as
-        # often as Python does by default takes a fifth of a crawl.
-        gc.freeze()
-        gc.set_threshold(20_000, 20, 50)
-        crawler = self._create_crawler(spider)
-        running = self.crawler_process.crawl(crawler, **opts.spargs)
-        if isinstance(running, asyncio.Task):
-            running.add_done_callback(self._note_failure)
-        self.crawler_process.start()
-        if self.exitcode:
-            return
-        if self.crawler_process.bootstrap_failed:
-            self.exitcode = 1
-            return
-        ending = crawler.get_extension(Completeness)
-        if ending is not None:
-            if ending.verdict is not None:
-                sys.stderr.write("\n" + "\n".join(summary(ending.verdict)) + "\n")
-            if ending.verdict is None or not ending.verdict.complete:
-                self.exitcode = 1
+        self.exitcode = run_to_verdict(self.crawler_process, self._create_crawler(spider), **opts.spargs)
 
     def _refuse(self, problem: str) -> None:
         self.exitcode = 2
         sys.stderr.write(f"error: {problem}\n")
-
-    def _note_failure(self, running: asyncio.Task[Any]) -> None:
-        """A crawl that was refused at start: one line instead of a traceback."""
-        error = None if running.cancelled() else running.exception()
-        if isinstance(error, CarscraperError):
-            self.exitcode = 2
-            logger.critical("%s", error)
-        elif error is not None:
-            self.exitcode = 1
-            logger.critical("The crawl could not start", exc_info=error)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from carscraper.exceptions import ConfigurationError
+from carscraper.exceptions import ConfigurationError, StoreRefused, StoreUnavailable
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -33,3 +35,31 @@ def build_database(settings: BaseSettings, key: str) -> Database | None:
     from carscraper.stores.postgres import PostgresDatabase
 
     return PostgresDatabase.from_dsn(str(address))
+
+
+def check_databases(settings: BaseSettings) -> None:
+    """See before anything starts that no database says no; one that does not answer is waited for by the crawl.
+
+    Raises `ConfigurationError`, which names the setting.
+    """
+    # In a thread, since this one may have an event loop already, which Scrapy is going to use.
+    with ThreadPoolExecutor(1) as elsewhere:
+        elsewhere.submit(asyncio.run, _open_all(settings)).result()
+
+
+async def _open_all(settings: BaseSettings) -> None:
+    await asyncio.gather(*(_try_to_open(settings, key) for key in SETTINGS))
+
+
+async def _try_to_open(settings: BaseSettings, key: str) -> None:
+    database = build_database(settings, key)
+    if database is None:
+        return
+    try:
+        await database.open()
+    except StoreUnavailable:
+        pass
+    except StoreRefused as error:
+        raise ConfigurationError(f"{SETTINGS[key]}: {error}") from error
+    finally:
+        await database.close()

@@ -59,7 +59,7 @@ FAULTS: Final[dict[str, dict[str, Any]]] = {
     # `bytes` zero bytes, compressed; `encoding` is `gzip`, `br` or `zstd`.
     "bomb": {"encoding": "gzip", "bytes": 1 << 30},
     # The right answer with one value changed: `path` is like `data[3].attributes.code`, `[*]` means every
-    # element; `do` is `drop`, `null`, `rename` (to the key `to`) or `set` (to the value `to`).
+    # element; `do` is `drop`, `null`, `rename` (to the key `to`) or `set` (to the value `to`, also where there was none).
     "edit": {"path": "data[0].attributes.code", "do": "drop", "to": None},
 }
 _CHOICES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
@@ -171,6 +171,8 @@ def edit(document: Any, path: str, do: str, to: object) -> Any:
     for step in steps[:-1]:
         places = [inner for place in places for inner in _inner(place, step)]
     for place in places:
+        if do == "set" and isinstance(place, dict):
+            place.setdefault(steps[-1], None)
         for key in _keys(place, steps[-1]):
             if do == "drop":
                 del place[key]

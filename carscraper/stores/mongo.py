@@ -5,7 +5,7 @@ Collections of the database:
 - `cars`: `_id` is the listing's id; `url`, `scraped_at`, `car_attrs`, `car_specs`, `price_zar` and `digest` of
   the reading that is kept; `first_seen`, `last_seen`, `removed_at`; `prices`, a list of `{seen_at, price_zar}`
   in the order in which they were added. Times are dates in UTC.
-- `price_history`: a view of `prices`, a row each: `id`, `seen_at`, `price_zar`.
+- `price_history`: a view of `prices`, a row each: `listing_id`, `seen_at`, `price_zar`.
 - `cars_meta`: the document `schema`, with the `version` of all this.
 """
 
@@ -188,7 +188,7 @@ class MongoDatabase:
     async def _make_view(self) -> None:
         if "price_history" in await self._database.list_collection_names(authorizedCollections=True):
             return
-        row = {"_id": 0, "id": "$_id", "seen_at": "$prices.seen_at", "price_zar": "$prices.price_zar"}
+        row = {"_id": 0, "listing_id": "$_id", "seen_at": "$prices.seen_at", "price_zar": "$prices.price_zar"}
         rows = [{"$unwind": "$prices"}, {"$project": row}]
         try:
             await self._database.create_collection(
@@ -468,7 +468,7 @@ def _encode(reading: _Reading) -> RawBSONDocument:
     encoded = bson.encode(document)
     if len(encoded) > LARGEST:
         raise ValueError(f"its {len(encoded)} bytes are more than {LARGEST}")
-    if b"$ref\0" in encoded and bson.decode(encoded, _CODEC)["car_attrs"] != car.car_attrs:
+    if b"$ref\0" in encoded and bson.decode(encoded, _CODEC) != document:
         raise ValueError("$ref and $id together are a reference to another document in MongoDB")
     return RawBSONDocument(encoded)
 

@@ -37,7 +37,6 @@ POINTS = [
     ("after acks", 2),
     ("before mark-removed", 1),
     ("after mark-removed", 1),
-    ("after mark-removed", 2),
     ("after archive-ended", 1),
     ("after verdict", 1),
 ]
@@ -90,7 +89,7 @@ def test_nothing_is_lost_by_dying_while_records_go_to_disk(
     go_on(site, tmp_path, databases)
 
 
-@pytest.mark.parametrize("point", ["before unspool", "after unspool"])
+@pytest.mark.parametrize("point", ["after unspool"])
 def test_nothing_is_lost_by_dying_while_records_come_back_from_disk(
     point: str, databases: Databases, site: StandIn, tmp_path: Path
 ) -> None:

@@ -44,7 +44,7 @@ def test_ten_among_a_thousand_are_set_aside_alone(
         {
             "match": f"offset%5D={100 * page}&",
             "fault": "edit",
-            "path": "data[2].attributes.options",
+            "path": "data[2].attributes.sunroof",
             "do": "set",
             "to": value,
         }
@@ -55,7 +55,7 @@ def test_ten_among_a_thousand_are_set_aside_alone(
         assert run.wait(60) == 1, run.log
     records = kept(tmp_path)
     assert len(records) == LISTINGS
-    poisoned = {key for key, record in records.items() if record["car_attrs"]["options"] == value}
+    poisoned = {key for key, record in records.items() if record["car_attrs"].get("sunroof") == value}
     assert len(poisoned) == POISONED
     stored = {"MongoDB": set(databases.documents()), "PostgreSQL": set(databases.rows())}
     for name, ids in stored.items():

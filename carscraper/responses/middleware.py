@@ -36,7 +36,9 @@ FETCHED_AT = "fetched_at"
 """`meta` key, set on the way back of a listing page: when it came, in seconds since the epoch."""
 
 _CLAIM = 10.0
-"""Seconds that other workers wait for this one's download at most; then one of them asks for itself."""
+"""Seconds that other workers wait for this one's download at most, or `CARS_LEASE_SECONDS` if that is less; then one of
+them asks for itself.
+"""
 _LOOK = 0.1
 """Seconds between two looks at the store for another worker's answer."""
 _DOUBT = 1.0
@@ -76,6 +78,7 @@ class ResponseStoreMiddleware:
         self._crawler = crawler
         config = Config.from_settings(crawler.settings)
         self._max_age = config.spec_ttl
+        self._claim = min(_CLAIM, config.lease_seconds)
         self._keeps_pages = config.keep_pages > 0
         self._crawl_id = ""
         self.store: ResponseStore = build_response_store(crawler.settings, spider=crawler.spidercls.name)
@@ -109,7 +112,7 @@ class ResponseStoreMiddleware:
                 continue
             self._under_way[key] = asyncio.get_running_loop().create_future()
             self._owners[key] = request
-            if await self.store.claim(key, _CLAIM, self._max_age):
+            if await self.store.claim(key, self._claim, self._max_age):
                 if not gave_way:
                     return None
                 await self.store.disclaim(key)

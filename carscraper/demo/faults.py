@@ -59,7 +59,8 @@ FAULTS: Final[dict[str, dict[str, Any]]] = {
     # `bytes` zero bytes, compressed; `encoding` is `gzip`, `br` or `zstd`.
     "bomb": {"encoding": "gzip", "bytes": 1 << 30},
     # The right answer with one value changed: `path` is like `data[3].attributes.code`, `[*]` means every
-    # element; `do` is `drop`, `null`, `rename` (to the key `to`) or `set` (to the value `to`, also where there was none).
+    # element; `do` is `drop`, `null`, `rename` (to the key `to`) or `set` (to the value `to`, also where there was
+    # none).
     "edit": {"path": "data[0].attributes.code", "do": "drop", "to": None},
 }
 _CHOICES: Final[dict[tuple[str, str], tuple[str, ...]]] = {

@@ -3,7 +3,7 @@ import inspect
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carscraper.api import units
@@ -91,16 +91,19 @@ def test_what_is_not_known_for_certain_is_not_read(text, unit):
     assert len(str(refusal.value)) < 200
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**9), st.sampled_from([" ", "\u00a0", ",", ""]))
 def test_thousands_may_be_set_apart_in_every_way(number, mark):
     assert read_quantity(f"{number:,} Km".replace(",", mark), "km") == number
 
 
+@settings(deadline=None)
 @given(st.decimals(0, 999, places=2), st.sampled_from(".,"))
 def test_a_fraction_follows_a_point_or_a_comma(number, point):
     assert read_quantity(f"{number} s".replace(".", point), "s") == float(number)
 
 
+@settings(deadline=None)
 @given(st.text(), st.sampled_from(sorted(units._SPELLINGS)))
 def test_any_text_is_a_number_that_is_not_negative_or_null_or_refused(text, unit):
     try:
@@ -211,6 +214,7 @@ JSON = (
 )
 
 
+@settings(deadline=None)
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(listing()["attributes"], JSON)))
 def test_any_attributes_become_a_row_of_the_right_types(attributes):
     row = typed_row(attributes, [])
@@ -260,6 +264,7 @@ GROUPS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(
     st.fixed_dictionaries({}, optional=dict.fromkeys(listing()["attributes"], JSON | VALUES)),
     GROUPS,
@@ -272,6 +277,7 @@ def test_a_specification_made_ready_before_gives_the_same_row(attributes, specs)
         assert list(row.unread.items()) == list(expected.unread.items())
 
 
+@settings(deadline=None)
 @given(GROUPS)
 def test_what_a_specification_says_is_what_its_cars_are_told(specs):
     made, row = spec_columns(specs), typed_row({}, specs)

@@ -35,7 +35,7 @@ def test_a_crawl_that_found_nothing_is_read_back(tmp_path: Path) -> None:
     assert list(read_cars(tmp_path / "cars.json")) == []
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(titles, max_size=4))
 def test_any_text_in_a_record_is_read_back(tmp_path: Path, some: list[str]) -> None:
     cars = [car(number, title=title) for number, title in enumerate(some)]
@@ -99,7 +99,7 @@ def test_damage_is_named_by_its_line(tmp_path: Path, case: str) -> None:
     assert len(message) < 300 + len(str(file))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 3 * len(RECORD)))
 def test_wherever_it_is_cut_it_is_never_taken_for_whole(tmp_path: Path, length: int) -> None:
     file = tmp_path / "cars.json"

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carscraper.encoders import CsvEncoder, Encoder, JsonLinesEncoder, ParquetEncoder, encoded
@@ -43,6 +43,7 @@ def file_of(encoder: Encoder, rows: list[Row]) -> bytes:
     return b"".join(encoded(encoder, rows))
 
 
+@settings(deadline=None)
 @given(cars)
 def test_csv_is_read_back_cell_by_cell(some: list[Car]) -> None:
     table = Rows()
@@ -50,6 +51,7 @@ def test_csv_is_read_back_cell_by_cell(some: list[Car]) -> None:
     assert read_csv(file_of(CsvEncoder(table.columns), rows)) == [NAMES, *map(as_csv_has_it, rows)]
 
 
+@settings(deadline=None)
 @given(cars)
 def test_json_lines_are_read_back_value_by_value(some: list[Car]) -> None:
     table = Rows(raw=True)
@@ -63,6 +65,7 @@ def test_json_lines_are_read_back_value_by_value(some: list[Car]) -> None:
         assert list(found.values()) == [*row[:2], *row[3:]]
 
 
+@settings(deadline=None)
 @given(cars)
 def test_parquet_is_read_back_value_by_value(some: list[Car]) -> None:
     table = Rows(raw=True)

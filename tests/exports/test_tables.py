@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carscraper.api.units import COLUMNS, spec_columns, typed_row
@@ -68,6 +68,7 @@ def test_what_could_not_be_read_is_named_with_its_raw_value() -> None:
     assert json.loads(str(row["unread"])) == {"mileage_km": "a few", "price_zar": 99.5}
 
 
+@settings(deadline=None)
 @given(st.floats(), st.floats())
 def test_no_number_gets_into_a_row_that_is_none(price: float, monthly: float) -> None:
     row = Rows().of(car(price=price, monthly_price=monthly, agent_coords_0_coord=float("nan")))
@@ -111,6 +112,7 @@ def test_null_is_an_empty_cell_and_a_time_is_in_utc() -> None:
     assert csv_cell(datetime(2026, 11, 20, 12, 15, 1, 120_000, tzinfo=UTC)) == "2026-11-20T12:15:01.120Z"
 
 
+@settings(deadline=None)
 @given(titles)
 def test_no_title_is_left_that_a_spreadsheet_would_run(title: str) -> None:
     cells = [csv_cell(cell) for cell in Rows().of(car(title=title))]

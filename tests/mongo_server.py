@@ -8,6 +8,8 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,6 +19,8 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from tests.ports import STARTUP_SECONDS, free_port, wait_until_listening
 
+FAIL_POINTS = ("--setParameter", "enableTestCommands=1")
+"""Options of a server that `MongoServer.failing` is used on."""
 _SET = "rs0"
 _ROOT = ("root", "root-word")
 """User and password of who may do everything, on a server that asks for passwords."""
@@ -144,6 +148,31 @@ class MongoServer:
             return self._anonymous()
         name, password = _ROOT
         return MongoClient(self.uri(), username=name, password=password, socketTimeoutMS=5000, tz_aware=True)
+
+    @contextmanager
+    def failing(
+        self, *commands: str, mode: object = "alwaysOn", **how: object
+    ) -> Iterator[Callable[[], None]]:
+        """Have the server fail commands such as `update` while the block runs, as its `failCommand` is told to:
+
+        `errorCode`, `writeConcernError`, `closeConnection`, or `blockConnection` with `blockTimeMS`; for the
+        connections of one `appName`. Yields a function that returns when a command has met it once more.
+        """
+        with self.client() as client:
+
+            def wait() -> None:
+                nonlocal met
+                met += 1
+                client.admin.command(
+                    "waitForFailPoint", "failCommand", timesEntered=met, maxTimeMS=int(STARTUP_SECONDS * 1000)
+                )
+
+            data = {"failCommands": list(commands), **how}
+            met = client.admin.command("configureFailPoint", "failCommand", mode=mode, data=data)["count"]
+            try:
+                yield wait
+            finally:
+                client.admin.command("configureFailPoint", "failCommand", mode="off")
 
     def close(self) -> None:
         """End the server and remove its directory."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import accumulate, pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
@@ -85,13 +84,8 @@ def lead(journal: Journal, interval: float) -> float:
 
 
 def rate(journal: Journal) -> float:
-    """Requests per second in the second half, when all workers are there.
-
-    By the median of the gaps: now and then a request is answered with another one's download, and the site
-    hears nothing in its time.
-    """
-    late = times(journal)[len(journal) // 2 :]
-    return 1 / median(later - time for time, later in pairwise(late))
+    """Requests per second from the first to the last."""
+    return (len(journal) - 1) / (times(journal)[-1] - times(journal)[0])
 
 
 def load(journal: Journal) -> float:
@@ -116,7 +110,7 @@ def test_with_no_interval_all_places_are_taken_at_once_and_no_more(
     site = stand_in(150, latency=0.05)
     journal = finish(site, start(site, 4, CONCURRENT_REQUESTS=2))
     assert most_at_once(journal) == CAP
-    assert lead(journal, 0.05) > LATENESS
+    assert lead(journal, 0.1) > LATENESS
 
 
 @pytest.fixture(scope="module")
@@ -129,14 +123,18 @@ def rates() -> dict[int, float]:
 def test_cap_interval_and_rate_are_those_of_one_worker(
     stand_in: Callable[..., StandIn], start: Start, rates: dict[int, float], workers: int
 ) -> None:
-    """Almost four under way for 0.3 s each: if anything were not shared, there would be more at once."""
+    """Three under way for 0.3 s each: if anything were not shared, there would be more at once. Of the small pages
+    many name the same specification, so that one request in eight is answered without the site; if that took time,
+    one worker's second half would be slower by so much.
+    """
     site = stand_in(200, latency=0.3)
-    journal = finish(site, start(site, workers, DOWNLOAD_DELAY=0.08))
+    journal = finish(site, start(site, workers, DOWNLOAD_DELAY=0.1, CARS_PAGE_SIZE=10))
     assert most_at_once(journal) <= CAP
-    assert lead(journal, 0.08) < LATENESS
+    assert lead(journal, 0.1) < LATENESS
     assert robots(journal) > workers / 2, "most of them had something to do"
     rates[workers] = rate(journal)
     assert rates[workers] == pytest.approx(rates[1], rel=0.1)
+    assert workers > 1 or rate(journal[len(journal) // 2 :]) > 0.9 / 0.1
 
 
 def test_neither_kills_nor_newcomers_make_it_faster(stand_in: Callable[..., StandIn], start: Start) -> None:
@@ -151,6 +149,22 @@ def test_neither_kills_nor_newcomers_make_it_faster(stand_in: Callable[..., Stan
     journal = finish(site, first[2:])
     assert most_at_once(journal) <= CAP
     assert lead(journal, 0.05) < LATENESS
+
+
+def test_those_that_waited_for_a_download_that_failed_take_their_turn(
+    stand_in: Callable[..., StandIn], start: Start
+) -> None:
+    """Each specification fails three times, for all who wait for it. Meanwhile these have given their places and times
+    to others; if they asked at once, they would be more than the cap, and sooner than the interval.
+    """
+    fails = {"match": SPEC_PATH, "fault": "status", "times": 3, "per": "target"}
+    site = stand_in(60, latency=0.5, rules=[fails])
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 6, "DOWNLOAD_DELAY": 0.1, "CARS_PAGE_SIZE": 3}
+    runs = start(site, 4, **settings, CARS_RETRY_BASE_DELAY=0.1, STATS_DUMP=1)
+    journal = finish(site, runs)
+    assert most_at_once(journal) <= 6
+    assert lead(journal, 0.1) < LATENESS
+    assert any("WaitedInVain" in run.log for run in runs)
 
 
 def test_the_journal_tells_when_workers_do_not_share(stand_in: Callable[..., StandIn], start: Start) -> None:

@@ -9,7 +9,7 @@ import socket
 import struct
 import zlib
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Final, NoReturn, TypeVar
 
 import brotli  # type: ignore[import-untyped]
@@ -171,14 +171,27 @@ async def _huge(request: web.BaseRequest, size: int, *, sized: bool) -> web.Stre
 
 @lru_cache(maxsize=4)
 def _bomb(encoding: str, size: int) -> bytes:
-    """`size` zero bytes, compressed a piece at a time; some seconds for a gigabyte, remembered afterwards."""
+    """`size` zero bytes, compressed a piece at a time; a second for a gigabyte, remembered afterwards."""
     zeros = bytes(1 << 20)
     pieces = [zeros] * (size >> 20) + [zeros[: size & 0xFFFFF]]
     if encoding == "gzip":
-        packer = zlib.compressobj(level=9, wbits=31)
-        return b"".join([*map(packer.compress, pieces), packer.flush()])
+        return _gzip_bomb(pieces)
     if encoding == "br":
         squeezer = brotli.Compressor(quality=1)
         return b"".join([*map(squeezer.process, pieces), squeezer.finish()])
     compressor = zstandard.ZstdCompressor(level=3).compressobj(size=size)
     return b"".join([*map(compressor.compress, pieces), compressor.flush()])
+
+
+def _gzip_bomb(pieces: list[bytes]) -> bytes:
+    """The pieces as one gzip member. All but the last are alike, so their blocks of deflate are, too, once each piece
+    starts with an empty window and ends on a byte.
+    """
+    first = zlib.compressobj(level=9, wbits=-15)
+    block = first.compress(pieces[0]) + first.flush(zlib.Z_FULL_FLUSH)
+    last = zlib.compressobj(level=9, wbits=-15)
+    end = last.compress(pieces[-1]) + last.flush()
+    checksum = reduce(lambda so_far, piece: zlib.crc32(piece, so_far), pieces, 0)
+    head = b"\x1f\x8b\x08" + bytes(6) + b"\xff"
+    tail = struct.pack("<II", checksum, sum(map(len, pieces)) & 0xFFFFFFFF)
+    return head + block * (len(pieces) - 1) + end + tail

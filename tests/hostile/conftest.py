@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ class Start(Protocol):
     """Starts a crawl with quick retries; see `tests.crawling.crawl` for the arguments."""
 
     def __call__(
-        self, *arguments: str, settings: dict[str, object] | None = None, **options: Any
+        self, *arguments: str, settings: Mapping[str, object] | None = None, **options: Any
     ) -> Crawl: ...
 
 
@@ -45,7 +45,9 @@ def start(site: StandIn, tmp_path: Path) -> Iterator[Start]:
     """Starts crawls of `site` into `tmp_path / "data"`; those that still run at the end are killed."""
     with ExitStack() as running:
 
-        def start_crawl(*arguments: str, settings: dict[str, object] | None = None, **options: Any) -> Crawl:
+        def start_crawl(
+            *arguments: str, settings: Mapping[str, object] | None = None, **options: Any
+        ) -> Crawl:
             output_dir = options.pop("output_dir", tmp_path / "data")
             api_url = options.pop("api_url", site.url)
             asked = {**QUICK, **(settings or {})}

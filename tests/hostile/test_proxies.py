@@ -20,6 +20,7 @@ from carscraper.exceptions import CodecError, ConfigurationError
 from carscraper.frontier import codec
 from carscraper.proxies import Proxy, ProxyPool, read_proxy
 from tests.hostile.conftest import SECONDS, Start
+from tests.hostile.tls_front import TlsFront
 from tests.ports import free_port, wait_until_listening
 from tests.standin import SPEC_PATH, StandIn
 
@@ -180,6 +181,52 @@ def test_proxies_that_stay_broken_stop_the_crawl_before_anything_is_given_up(
 
     again = start(env=env(), settings=settings, jobdir=tmp_path / "job")
     assert again.wait(SECONDS) == 0, again.log
+
+
+@pytest.fixture
+def front(site: StandIn, tmp_path: Path) -> Iterator[TlsFront]:
+    """The stand-in, behind TLS."""
+    (tmp_path / "tls").mkdir()
+    with TlsFront(site.port, tmp_path / "tls") as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", ["https_proxy", "CARS_PROXIES"])
+def test_a_tunnel_leads_to_the_site_and_the_credentials_no_further_than_to_the_proxy(
+    site: StandIn,
+    front: TlsFront,
+    start: Start,
+    tinyproxies: Callable[[], TinyProxy],
+    tmp_path: Path,
+    name: str,
+) -> None:
+    proxy = tinyproxies()
+    run = start(
+        api_url=f"https://127.0.0.1:{front.port}/fw/public",
+        env=env(**{name: proxy.url(), "SSL_CERT_FILE": str(front.certificate)}),
+        jobdir=tmp_path / "job",
+    )
+    assert run.wait(SECONDS) == 0, run.log
+    assert sorted(run.cars()) == sorted(site.ids())
+    assert proxy.requests == front.connections > 0
+    assert front.asked.count(b"GET /") == len(site.journal())
+    assert not LEAKS.search(front.asked.decode("latin-1"))
+    assert b"proxy-authorization" not in front.asked.lower()
+    assert leaks(run, tmp_path / "data", tmp_path / "job") == []
+
+
+def test_a_site_whose_certificate_nobody_knows_is_not_asked_through_a_tunnel_either(
+    site: StandIn, front: TlsFront, start: Start, tinyproxies: Callable[[], TinyProxy]
+) -> None:
+    """The counterpart: the tunnel is open, but certificates are verified."""
+    run = start(
+        api_url=f"https://127.0.0.1:{front.port}/fw/public",
+        env=env(https_proxy=tinyproxies().url()),
+        settings={"RETRY_TIMES": 1},
+    )
+    assert run.wait(SECONDS) == 1, run.log
+    assert "CERTIFICATE_VERIFY_FAILED" in run.log
+    assert site.journal() == []
 
 
 @pytest.mark.parametrize("name", ["https_proxy", "CARS_PROXIES"])

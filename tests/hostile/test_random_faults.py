@@ -32,7 +32,7 @@ EVERY_FAULT: list[dict[str, Any]] = [
     {"fault": "bom"},
     {"fault": "charset"},
     *({"fault": "huge", "sized": sized, "bytes": 1 << 30} for sized in (True, False)),
-    *({"fault": "bomb", "encoding": encoding, "bytes": 1 << 26} for encoding in ("gzip", "br", "zstd")),
+    *({"fault": "bomb", "encoding": encoding, "bytes": 1 << 30} for encoding in ("gzip", "br", "zstd")),
 ]
 IMPATIENT = {"DOWNLOAD_TIMEOUT": 2}
 
@@ -83,14 +83,17 @@ def test_each_fault_once_and_some_for_good_leaves_exactly_those_dead(
     [
         {"fault": "huge", "sized": True, "bytes": 1 << 30},
         {"fault": "huge", "sized": False, "bytes": 1 << 30},
-        {"fault": "bomb", "encoding": "gzip", "bytes": 1 << 28},
-        {"fault": "bomb", "encoding": "br", "bytes": 1 << 28},
-        {"fault": "bomb", "encoding": "zstd", "bytes": 1 << 28},
+        {"fault": "bomb", "encoding": "gzip", "bytes": 1 << 30},
+        {"fault": "bomb", "encoding": "br", "bytes": 1 << 30},
+        {"fault": "bomb", "encoding": "zstd", "bytes": 1 << 30},
     ],
-    ids=["a gigabyte, told", "a gigabyte, not told", "gzip", "br", "zstd"],
+    ids=["told", "not told", "gzip", "br", "zstd"],
 )
-def test_a_gigabyte_and_a_bomb_take_little_memory(site: StandIn, start: Start, fault: dict[str, Any]) -> None:
-    polite = {"CONCURRENT_REQUESTS_PER_DOMAIN": 4, "RETRY_TIMES": 2}
+def test_a_gigabyte_takes_little_memory_and_holds_up_nobody(
+    site: StandIn, start: Start, fault: dict[str, Any]
+) -> None:
+    """As it is, or what a small body unpacks to."""
+    polite = {"CONCURRENT_REQUESTS_PER_DOMAIN": 4, "RETRY_TIMES": 2, "DOWNLOAD_TIMEOUT": 5}
     run = start(settings=polite)
     usual = peak_of(run)
     assert run.wait(SECONDS) == 0, run.log
@@ -98,7 +101,9 @@ def test_a_gigabyte_and_a_bomb_take_little_memory(site: StandIn, start: Start, f
     run = start(settings={**polite, "CARS_SPEC_TTL": 0.01})
     peak = peak_of(run)
     run.wait(SECONDS)
-    assert sum(entry["fault"] is not None for entry in site.journal()) == 12
+    hit = [entry for entry in site.journal() if entry["fault"]]
+    assert len(hit) == 12
+    assert all(entry["ended"] - entry["started"] < 7 for entry in hit)
     assert peak - usual < 100 * 2**20
 
 

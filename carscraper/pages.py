@@ -57,14 +57,15 @@ def read_page(body: bytes, url: str, *, sweep: int, limit: int | None) -> Listin
     )
 
 
-def further_pages(page: ListingPage, end: int | None, limit: int | None) -> tuple[list[int], int]:
+def further_pages(
+    read: PageRead, next_url: str | None, *, end: int | None, limit: int | None
+) -> tuple[list[int], int]:
     """The offsets of the pages that follow from a page of a sweep: from the first all others, from the last of those
     whatever follows.
 
     `end` is where the pages that the first one announced end; None for the first one itself. It is returned for
     the others. A page of sweep 0 is followed by its `next` alone, which is no matter of this function.
     """
-    read = page.read
     following: list[int] = []
     if end is None:
         total = min(read.total, limit or read.total)
@@ -72,9 +73,43 @@ def further_pages(page: ListingPage, end: int | None, limit: int | None) -> tupl
         following += range(read.limit if read.sweep % 2 else (read.limit + 1) // 2, total, read.limit)
         end = following[-1] + read.limit if following else read.limit
     beyond = read.offset + read.limit
-    if page.next and beyond >= end and not (limit and beyond >= limit):
-        following.append(page_offset(page.next))
+    if next_url and beyond >= end and not (limit and beyond >= limit):
+        following.append(page_offset(next_url))
     return following, end
+
+
+class Walks:
+    """The pages that there are of a crawl, and those that should be there too."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._sweeps: dict[int, dict[int, tuple[PageRead, str | None]]] = {}
+        self._pushed: dict[str, str | None] = {}
+
+    def add(self, page: ListingPage, url: str) -> None:
+        """Take in a page that was fetched from `url`; of a page fetched twice, the later one last."""
+        if page.read.sweep == 0:
+            self._pushed[url] = page.next
+        else:
+            self._sweeps.setdefault(page.read.sweep, {})[page.read.offset] = page.read, page.next
+
+    def absent(self) -> list[str]:
+        """The pages that the crawl must have asked for, as those that are there say, in a few words each."""
+        gaps = [url for url in self._pushed.values() if url and url not in self._pushed]
+        for sweep in range(1, max(self._sweeps, default=1) + 1):
+            gaps += [
+                f"sweep {sweep}, offset {offset}" for offset in self._absent_of(self._sweeps.get(sweep, {}))
+            ]
+        return gaps
+
+    def _absent_of(self, pages: dict[int, tuple[PageRead, str | None]]) -> list[int]:
+        if 0 not in pages:
+            return [0]
+        wanted, end = further_pages(*pages[0], end=None, limit=self._limit)
+        for offset, page in pages.items():
+            if offset:
+                wanted += further_pages(*page, end=end, limit=self._limit)[0]
+        return sorted(set(wanted).difference(pages))
 
 
 def read_specs(status: int, body: bytes) -> Specs:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 from scrapy import signals
@@ -259,6 +259,7 @@ class Completeness:
         stats = self._crawler.stats
         run = {
             "crawl_id": self._archive.crawl_id,
+            **self._origin(),
             "status": status,
             "started_at": _utc(self._started),
             "ended_at": _utc(time.time()),
@@ -267,6 +268,10 @@ class Completeness:
             **found,
         }
         return orjson.dumps(run, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+    def _origin(self) -> dict[str, Any]:
+        """What `run.json` says of where the answers came from: nothing when it was the site."""
+        return {}
 
     @property
     def _archive(self) -> Archive:

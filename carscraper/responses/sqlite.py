@@ -26,6 +26,8 @@ APPLICATION_ID, VERSION = 1130451571, 1
 
 _BUSY_MS = 2000
 """How long a write waits for another process's; the event loop waits with it."""
+_BUSY_LOOK = 0.02
+"""Seconds between two tries at a file that is being made."""
 _WAL_BYTES = 16 * 1024 * 1024
 _STRETCH = 200
 """Shared rows removed between two chances for other work."""
@@ -63,7 +65,7 @@ class SqliteResponseStore:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             _refuse_foreign(self._path)
-            self._connection = _connect(self._path)
+            self._connection = await _connect_in_turn(self._path)
         except (OSError, sqlite3.Error) as error:
             raise ConfigurationError(f"the response store {self._path} cannot be used: {error}") from error
 
@@ -224,8 +226,11 @@ def _refuse_foreign(path: Path) -> None:
     if len(header) < _HEADER or not header.startswith(_MAGIC):
         raise ForeignFile(f"{path} is not a response store: it is no SQLite file")
     version, application = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
-    if (application, version) == (0, 0) and not _tables(path):
-        return
+    if (application, version) == (0, 0):
+        # Another process may be making it just now, or have done so in a write-ahead log.
+        application, version, tables = _seen_by_sqlite(path)
+        if (application, version, tables) == (0, 0, 0):
+            return
     if application != APPLICATION_ID:
         raise ForeignFile(f"{path} is not a response store: it belongs to another application")
     if version != VERSION:
@@ -234,10 +239,29 @@ def _refuse_foreign(path: Path) -> None:
         )
 
 
-def _tables(path: Path) -> int:
-    """Read-only, so that not even another application's write-ahead log is touched."""
+def _seen_by_sqlite(path: Path) -> tuple[int, int, int]:
+    """Application, version and number of tables at one moment.
+
+    Read-only, so that not even another application's write-ahead log is touched.
+    """
     with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-        return int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+        connection.execute("BEGIN")
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return application, version, tables
+
+
+async def _connect_in_turn(path: Path) -> sqlite3.Connection:
+    """Waits for another process that is making the file: SQLite itself does not, when the journal's mode changes."""
+    deadline = time.monotonic() + _BUSY_MS / 1000
+    while True:
+        try:
+            return _connect(path)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(_BUSY_LOOK)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -140,8 +140,7 @@ class CarsSpider(Spider):
             return None
         self._read[response] = page  # the callback is next, and need not read it again
         read = page.read
-        listings = len(read.ids) + read.unnamed
-        return PageName(crawl_id, read.sweep, read.offset, fetched_at, listings, self.arguments).text
+        return PageName(crawl_id, read.sweep, read.offset, fetched_at, read.total, self.arguments).text
 
     def _page(self, response: Response, sweep: int) -> ListingPage:
         page = self._read.pop(response, None)
@@ -167,17 +166,17 @@ class CarsSpider(Spider):
             else:
                 waiting.setdefault(key, []).append([listing.id, listing.url, scraped_at, listing.attributes])
         for key, row in waiting.items():
-            yield self._spec_request(key, row)
+            yield self._spec_request(key, row, fetched_at)
 
-    def _spec_request(self, key: SpecKey, waiting: list[list[Any]]) -> Request:
+    def _spec_request(self, key: SpecKey, waiting: list[list[Any]], fetched_at: float) -> Request:
         return Request(
             spec_url(self._config.api_url, key.code, key.year),
             callback=self.parse_spec,
             cb_kwargs={"listings": waiting},
             meta={
-                # Other listings may wait for the same spec in a request of their own; none may pass for
-                # another.
-                DISTINCT: ",".join(sorted(row[0] for row in waiting)),
+                # Other listings may wait for the same spec in a request of their own, and so may another reading
+                # of these; none may pass for another.
+                DISTINCT: ",".join([repr(fetched_at), *sorted(row[0] for row in waiting)]),
                 STORE_KEY: key.text,
                 "handle_httpstatus_list": [404],
                 "verbatim_url": True,
@@ -195,7 +194,7 @@ class CarsSpider(Spider):
         if end is None:
             total = min(read.total, self.limit or read.total)
             self.crawler.stats.set_value("catalogue/total", total)
-        following, end = further_pages(page, end, self.limit)
+        following, end = further_pages(read, page.next, end=end, limit=self.limit)
         for at in following:
             yield self.page_request(at, read.limit, sweep=read.sweep, end=end)
 

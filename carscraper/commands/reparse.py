@@ -1,0 +1,103 @@
+"""`scrapy reparse`: the records of a crawl built again from what it fetched, without asking the site."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from carscraper.config import Config
+from carscraper.exceptions import CarscraperError, ConfigurationError
+from carscraper.rebuilding import SETTINGS, Rebuilding, StoredPages, stored_pages
+from carscraper.responses.retention import megabytes
+from carscraper.running import run_to_verdict
+
+
+class Command(ScrapyCommand):
+    """Exit status 0: the crawl was built again, and nothing is missing. 1: something is, or it was stopped. 2: refused
+    at start.
+    """
+
+    requires_project = True
+
+    def syntax(self) -> str:
+        """Nothing but options."""
+        return "[options]"
+
+    def short_desc(self) -> str:
+        """One line for `scrapy --help`."""
+        return "Build the records of a crawl again from what it fetched, without asking the site"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Scrapy's own options, and these."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--list", action="store_true", help="show the crawls that are kept, and what they take up"
+        )
+        parser.add_argument("--crawl", metavar="ID", help="which of them (default: the one that began last)")
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Scrapy's own; a list goes without its log."""
+        super().process_options(args, opts)
+        if opts.list and self.settings is not None:
+            self.settings.set("LOG_ENABLED", False, priority="cmdline")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """List the crawls, or build one of them again and report the verdict."""
+        if args:
+            raise UsageError(f"nothing but options is understood: {' '.join(args)}", print_help=False)
+        if self.settings is None or self.crawler_process is None:
+            raise RuntimeError("a command runs through scrapy.cmdline")
+        try:
+            config = Config.from_settings(self.settings)
+            config.make_output_dir()
+            # With a loop of its own, that which Scrapy has set stays.
+            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+                crawls, size = runner.run(stored_pages(self.settings))
+            if opts.list:
+                sys.stdout.write("\n".join(_table(crawls, size, config)) + "\n")
+                return
+            chosen = _chosen(crawls, opts.crawl)
+        except CarscraperError as error:
+            self.exitcode = 2
+            sys.stderr.write(f"error: {error}\n")
+            return
+        self.settings.setdict(SETTINGS, priority="cmdline")
+        crawler = self.crawler_process.create_crawler(Rebuilding)
+        self.exitcode = run_to_verdict(self.crawler_process, crawler, pages=chosen)
+
+
+def _chosen(crawls: list[StoredPages], crawl_id: str | None) -> StoredPages:
+    """The crawl that was asked for. Raises `ConfigurationError` when nothing is kept of it."""
+    if not crawls:
+        raise ConfigurationError("no listing pages are kept of any crawl (CARS_KEEP_PAGES says for how long)")
+    if crawl_id is None:
+        return crawls[-1]
+    for crawl in crawls:
+        if crawl.crawl_id == crawl_id:
+            return crawl
+    raise ConfigurationError(
+        f"--crawl: no listing pages are kept of crawl {crawl_id!r}; scrapy reparse --list shows of which"
+    )
+
+
+def _table(crawls: list[StoredPages], size: int, config: Config) -> Iterator[str]:
+    """A row for each crawl, the oldest first, and what all of the store takes up."""
+    if crawls:
+        yield f"{'crawl':<24}{'pages':>8}{'listings':>10}{'bytes':>12}  {'first page':<21}{'last page':<21}asked for"
+    for crawl in crawls:
+        first, last = (
+            time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(at)) for at in (crawl.first, crawl.last)
+        )
+        asked = " ".join(f"{name}={value}" for name, value in crawl.arguments.items()) or "everything"
+        yield (
+            f"{crawl.crawl_id:<24}{len(crawl.names):>8}{crawl.listings:>10}{crawl.bytes:>12}  {first:<21}{last:<21}"
+            f"{asked}"
+        )
+    kept = f"{len(crawls)} crawls are kept" if crawls else "no crawl is kept"
+    yield f"{kept}; with specifications they take up {megabytes(size)} of {megabytes(config.responses_max_bytes)}"

@@ -1,0 +1,56 @@
+"""The books of a crawl that was built again: closed as those of a crawl are, from what was stored of it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from carscraper.monitoring.completeness import Completeness
+from carscraper.rebuilding import rebuilding
+
+if TYPE_CHECKING:
+    from carscraper.archive import Kept
+    from carscraper.frontier.contract import DeadLetter
+    from carscraper.monitoring.verdict import Reading, Verdict
+
+logger = logging.getLogger(__name__)
+
+_NAMED = 5
+"""How many absent pages a reason names."""
+
+
+class RebuiltBooks(Completeness):
+    """Writes `cars.json` and `run.json`, and says whether anything is missing.
+
+    The verdict follows from the same rules; what the store does not have any more makes it incomplete too. Nothing
+    is asked for again, and nothing is marked as removed: what was stored is not what is on the site today. One that
+    is stopped leaves `cars.json` and `run.json` as they were, since it can be had again.
+    """
+
+    def _on_idle(self) -> None:
+        if rebuilding(self._crawler).finished:
+            super()._on_idle()
+
+    async def _on_closed(self, reason: str) -> None:
+        if self._closing_books is not None and not self._closed_books:
+            self._closing_books.cancel()
+        if not self._closed_books:
+            logger.error("The crawl was not built again (%s); cars.json is as it was", reason)
+
+    def _sweep_again(self, reading: Reading) -> bool:
+        return False
+
+    def _judge(self, reading: Reading, kept: Kept, dead: list[DeadLetter], unfinished: int) -> Verdict:
+        verdict = super()._judge(reading, kept, dead, unfinished)
+        absent, refused = rebuilding(self._crawler).absent, rebuilding(self._crawler).refused
+        reasons = list(verdict.reasons)
+        if absent:
+            some = "; ".join(absent[:_NAMED]) + ("; …" if len(absent) > _NAMED else "")
+            reasons.append(f"{len(absent)} pages of the crawl are not in the response store: {some}")
+        if refused:
+            reasons.append(f"{len(refused)} pages of the crawl are no answers to this release")
+        return replace(verdict, complete=not reasons, given_up=[*verdict.given_up, *refused], reasons=reasons)
+
+    def _origin(self) -> dict[str, Any]:
+        return {"rebuilt_from": rebuilding(self._crawler).crawl_id}

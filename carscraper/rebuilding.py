@@ -1,0 +1,250 @@
+"""A crawl built again from the response store: the same records through the same pipelines, and nothing asked."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from scrapy import Request, Spider
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.exceptions import DropItem
+
+from carscraper.api.endpoints import SpecKey
+from carscraper.api.search_page import Listing
+from carscraper.exceptions import ApiError, ConfigurationError
+from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
+from carscraper.items import Car, SetAside
+from carscraper.monitoring.verdict import GivenUp
+from carscraper.pages import Walks, read_page, read_specs, time_text
+from carscraper.responses.build import build_response_store
+from carscraper.responses.pages import PageName
+from carscraper.spiders.cars import CarsSpider, read_arguments
+from carscraper.stopping import is_stopping
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+    from carscraper.responses.contract import ResponseStore, StoredResponse
+
+logger = logging.getLogger(__name__)
+
+Groups = list[dict[str, Any]]
+
+SETTINGS: dict[str, Any] = {
+    "SCHEDULER": "carscraper.rebuilding.NothingToAsk",
+    "JOBDIR": None,
+    "DOWNLOAD_HANDLERS": {},
+    "DOWNLOAD_HANDLERS_BASE": {},
+    "DOWNLOADER_MIDDLEWARES": {},
+    "DOWNLOADER_MIDDLEWARES_BASE": {},
+    "SPIDER_MIDDLEWARES": {},
+    "SPIDER_MIDDLEWARES_BASE": {},
+    "EXTENSIONS": {
+        "carscraper.monitoring.progress.Progress": 100,
+        "carscraper.monitoring.rebuilt.RebuiltBooks": 200,
+    },
+    "EXTENSIONS_BASE": {"scrapy.extensions.corestats.CoreStats": 0, "scrapy.extensions.logcount.LogCount": 0},
+}
+"""What is wired otherwise than for a crawl: nothing that could ask the site, nothing of a crawl that goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPages:
+    """What is kept of one crawl."""
+
+    crawl_id: str
+    names: list[PageName]
+    """At least one; by sweep, then by offset."""
+    bytes: int
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """What the crawl was asked to read."""
+        return self.names[-1].arguments
+
+    @property
+    def listings(self) -> int:
+        """How many listings there were when its last sweep began, or were asked for."""
+        first_of_last = next(name for name in self.names if name.sweep == self.names[-1].sweep)
+        limit, _ = read_arguments(self.arguments)
+        return min(first_of_last.total, limit or first_of_last.total)
+
+    @property
+    def first(self) -> float:
+        """When its first page was fetched, in seconds since the epoch."""
+        return min(name.fetched_at for name in self.names)
+
+    @property
+    def last(self) -> float:
+        """When its last page was."""
+        return max(name.fetched_at for name in self.names)
+
+
+class NothingToAsk(BaseScheduler):
+    """A scheduler that has no requests and takes none."""
+
+    def __init__(self) -> None:
+        self.identity = CrawlIdentity(new_crawl_id(), new_worker_name(), resumable=False)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Never refuses."""
+        return cls()
+
+    def has_pending_requests(self) -> bool:
+        """Never."""
+        return False
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Refuse it."""
+        logger.error("Refused %s: nothing is asked while a crawl is built again", request)
+        return False
+
+    def next_request(self) -> Request | None:
+        """Never one."""
+        return None
+
+
+class Rebuilding(Spider):
+    """Feeds the records of a stored crawl to the pipelines, without Scrapy's machinery around each of them.
+
+    It needs nothing but the response store, and is told which `pages` are there. What it found
+    amiss is there afterwards, for the verdict: `absent` pages, and those that are no answers any more, `refused`.
+    """
+
+    name = CarsSpider.name
+    reads_all = False
+    """That a listing is not in what is kept of a crawl does not say that it is off the site."""
+
+    def __init__(self, pages: StoredPages) -> None:
+        """Raises `ConfigurationError` when the crawl was asked for what this release does not know."""
+        super().__init__()
+        self.crawl_id = pages.crawl_id
+        self.arguments = pages.arguments
+        self.limit, _ = read_arguments(self.arguments)
+        self.absent: list[str] = []
+        self.refused: list[GivenUp] = []
+        self.finished = False
+        """True once every page was fed; False when it was stopped before."""
+        self._listings = pages.listings
+
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        """Nothing is acknowledged, so batches may be large; what there is goes to the disk at once, beside."""
+        super().update_settings(settings)
+        settings.setdict({"CARS_BATCH_SIZE": 2500, "CARS_BATCH_SECONDS": 0.05}, priority="spider")
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Feeds everything; yields nothing."""
+        store = build_response_store(self.crawler.settings, spider=self.name)
+        await store.open()
+        try:
+            await self._feed(store)
+        finally:
+            await store.close()
+        return
+        yield
+
+    async def _feed(self, store: ResponseStore) -> None:
+        self.crawler.stats.set_value("catalogue/total", self._listings)
+        specs, walks = _StoredSpecs(store), Walks(self.limit)
+        async for stored in store.iterate(self.crawl_id):
+            if is_stopping(self.crawler):
+                return
+            try:
+                page = read_page(
+                    stored.body, stored.url, sweep=PageName.parse(stored.key).sweep, limit=self.limit
+                )
+            except ApiError as error:
+                self.refused.append(GivenUp(stored.url, f"no answer: {error}"))
+                continue
+            walks.add(page, stored.url)
+            cars, aside = await specs.merge(page.listings, stored)
+            await self._process([*cars, *page.set_aside, *aside, page.read])
+        self.absent = walks.absent()
+        self.finished = True
+
+    async def _process(self, items: Iterable[Any]) -> None:
+        """Hand the items to the pipelines, one after the other; what they drop is counted."""
+        process = self.crawler.engine.scraper.itemproc.process_item_async
+        passed = dropped = 0
+        for item in items:
+            try:
+                await process(item)
+                passed += 1
+            except DropItem:
+                dropped += isinstance(item, Car)
+        self.crawler.stats.inc_value("item_scraped_count", passed)
+        if dropped:
+            self.crawler.stats.inc_value("item_dropped_count", dropped)
+
+
+class _StoredSpecs:
+    """The specifications of a crawl, each read once however many listings share it."""
+
+    def __init__(self, store: ResponseStore) -> None:
+        self._store = store
+        self._found: dict[str, Groups | SetAside] = {}
+        """By key; instead of groups, why there are none, as it is said of each listing."""
+        self._attrs: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+
+    async def merge(self, listings: list[Listing], page: StoredResponse) -> tuple[list[Car], list[SetAside]]:
+        """The cars of a page, and its listings whose specification is not to be had."""
+        keys = [SpecKey(listing.code, listing.year).text for listing in listings]
+        await self._look_up([key for key in dict.fromkeys(keys) if key not in self._found])
+        scraped_at = time_text(page.fetched_at)
+        cars, aside = [], []
+        for listing, key in zip(listings, keys, strict=True):
+            found = self._found[key]
+            if isinstance(found, SetAside):
+                aside.append(SetAside(found.url or page.url, found.path, found.problem, listing.id))
+            else:
+                cars.append(Car(listing.id, listing.url, scraped_at, listing.attributes, found))
+        return cars, aside
+
+    async def _look_up(self, keys: list[str]) -> None:
+        stored = await self._store.get_many(keys, math.inf) if keys else {}
+        for key in keys:
+            answer = stored.get(key)
+            if answer is None:
+                self._found[key] = SetAside("", "car_specs", "its specification is not in the response store")
+                continue
+            try:
+                groups = read_specs(answer.status, answer.body).groups
+            except ApiError as error:
+                self._found[key] = SetAside(answer.url, error.path, f"its specification: {error.problem}")
+            else:
+                self._found[key] = groups
+
+
+def rebuilding(crawler: Crawler) -> Rebuilding:
+    """The spider of a crawler that builds a crawl again."""
+    return cast("Rebuilding", crawler.spider)
+
+
+async def stored_pages(settings: BaseSettings) -> tuple[list[StoredPages], int]:
+    """The crawls that are kept, the oldest first, and the bytes of the whole store.
+
+    Raises `ConfigurationError` or `ForeignFile` when the store cannot be used, or holds what is no page.
+    """
+    store = build_response_store(settings, spider=Rebuilding.name)
+    try:
+        await store.open()
+        crawls = await store.crawls()
+        found = [
+            StoredPages(crawl.crawl_id, [PageName.parse(key) for key in crawl.keys], crawl.bytes)
+            for crawl in crawls
+        ]
+        return found, await store.size()
+    except ValueError as error:
+        raise ConfigurationError(
+            f"the response store holds what this release does not know: {error}"
+        ) from error
+    finally:
+        await store.close()

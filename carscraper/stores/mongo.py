@@ -11,6 +11,7 @@ Collections of the database:
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import warnings
@@ -60,6 +61,8 @@ _LONGEST_ID = 1024
 """Bytes of an id: what is longer is none, and hundreds are asked for at once."""
 _LONGEST_REASON = 300
 """Characters of what the server or its client says that are passed on."""
+_FAREWELL = 1.0
+"""Seconds that a server is given to take note of the end."""
 _PAGE = 300
 """Documents in memory while all are read."""
 _CHUNK = 1000
@@ -164,7 +167,6 @@ class MongoDatabase:
     async def open(self) -> None:
         """As in the contract. Whether it may write is found out by having the server explain a write."""
         with self._errors():
-            await self._client.admin.command("ping")
             # In this order: another worker that opens the same database now writes its version before any car.
             occupied = await self._cars.find_one({}, {"_id": 1}) is not None
             schema = await self._meta.find_one({"_id": "schema"})
@@ -208,11 +210,14 @@ class MongoDatabase:
 
     async def _write(self, readings: Sequence[_Reading], refused: list[Refused]) -> None:
         """Write readings, each of another listing; adds to `refused`."""
-        found = self._cars.find({"_id": {"$in": [one.id for one in readings]}}, {"digest": 1})
-        digests = {document["_id"]: document.get("digest") async for document in found}
-        new = [one for one in readings if one.id not in digests]
-        same = [one for one in readings if digests.get(one.id) == one.record.digest]
-        changed = [one for one in readings if one.id in digests and digests[one.id] != one.record.digest]
+        ids = [one.id for one in readings]
+        found = self._cars.find(
+            {"_id": {"$in": ids}}, {"digest": 1, "removed_at": 1}, batch_size=len(ids) + 1
+        )
+        stored = {document["_id"]: document async for document in found}
+        new = [one for one in readings if one.id not in stored]
+        same = [one for one in readings if one.id in stored and _is_same(one, stored[one.id])]
+        changed = [one for one in readings if one.id in stored and not _is_same(one, stored[one.id])]
 
         writes: list[tuple[_Reading, Write]] = [(one, _touch(one)) for one in same]
         writes += [(one, InsertOne(document)) for one, document in _encoded(new, refused)]
@@ -278,8 +283,12 @@ class MongoDatabase:
                 yield _stored(document)
 
     async def close(self) -> None:
-        """As in the contract."""
-        await self._client.close()
+        """As in the contract. A server that has fallen silent is not waited for."""
+        try:
+            async with asyncio.timeout(_FAREWELL):
+                await self._client.close()
+        except TimeoutError:
+            await self._client.close()  # without telling the server that the sessions are over
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -492,8 +501,13 @@ def _is_too_deep(record: Record) -> bool:
     return True
 
 
+def _is_same(reading: _Reading, stored: Mapping[str, Any]) -> bool:
+    """Whether only the times of a document have to be moved."""
+    return stored.get("digest") == reading.record.digest and stored.get("removed_at") is None
+
+
 def _touch(reading: _Reading) -> UpdateOne:
-    """Finds its document only while that holds the same content, and the listing is on the site."""
+    """Finds its document only while `_is_same` holds for it."""
     same = {"_id": reading.id, "digest": reading.record.digest, "removed_at": None}
     return UpdateOne(same, {"$max": {"last_seen": reading.at}, "$min": {"first_seen": reading.at}})
 

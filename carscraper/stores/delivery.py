@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 _LATE = 3.0
 """Seconds that a record waits in memory for a database that answers; then it goes to disk."""
 _ROOM = 4
-"""Batches in memory at most, before the crawl has to wait."""
+"""Batches in memory at most, before the crawl has to wait; and how many are delivered from disk at once."""
 _LOOK = 0.1
 """Seconds between two looks whether something is late."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
@@ -260,7 +260,8 @@ class Delivery:
         """What waits on disk goes first, so that a removal never overtakes the records before it."""
         spool = next((spool for spool in self._spools if len(spool)), None)
         if spool is not None:
-            payloads = await self._on_disk(spool.read, self._bounds.batch_size)
+            # In larger batches than what comes, so that it grows shorter.
+            payloads = await self._on_disk(spool.read, _ROOM * self._bounds.batch_size)
             await self._write([self._decode(payload) for payload in payloads])
             await self._on_disk(spool.drop, len(payloads))
         else:

@@ -153,7 +153,7 @@ def test_connections_that_are_cut_after_the_commit_change_nothing(
     databases: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
     """Again and again, in the middle of an answer, so that the crawl cannot know what was written."""
-    site = stand_in(600, latency=0.05)
+    site = stand_in(LISTINGS, latency=0.15)
 
     async def run_it() -> None:
         async with TcpProxy(databases.mongo.port) as mongo, TcpProxy(databases.postgres.port) as postgres:
@@ -187,7 +187,7 @@ def test_connections_that_are_cut_after_the_commit_change_nothing(
 def test_a_slow_database_does_not_hold_up_the_others(
     databases: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
-    """Two seconds for each answer: JSON and PostgreSQL are done long before MongoDB is."""
+    """Two seconds for each batch, in three answers: JSON and PostgreSQL are done long before MongoDB is."""
     site = stand_in(600, latency=0.05)
 
     async def run_it() -> None:
@@ -196,7 +196,7 @@ def test_a_slow_database_does_not_hold_up_the_others(
             settings = {**BATCHES, "CARS_BATCH_SIZE": 100}
             with crawl(site.url, tmp_path, settings=settings, env=env) as run:
                 await asyncio.to_thread(wait_until, lambda: "Spider opened" in run.log, 60)
-                proxy.delay = 2.0
+                proxy.delay = 0.7
                 await asyncio.to_thread(wait_until, lambda: databases.counts()[1] == 600, 60)
                 assert committed(tmp_path) >= 600
                 assert databases.counts()[0] < 600

@@ -171,31 +171,27 @@ class PostgresServer:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGSTOP)  # so that it starts no more of them
         backends = _children(self.pid)
+        for backend in backends:  # before it: they would see its end, and tidy up
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(backend, signal.SIGKILL)
         self._process.kill()
         self._process.wait(10)
         self._process = None
-        for backend in backends:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(backend, signal.SIGKILL)
         deadline = time.monotonic() + 10
         while any(map(_runs, backends)):
             if time.monotonic() > deadline:
                 raise RuntimeError("backends outlive SIGKILL")
             time.sleep(0.005)
 
-    def stop(self) -> None:
-        """End the server in good order: connections are closed, everything is written."""
+    def close(self) -> None:
+        """End the server, which no longer writes what it has in memory, and remove its directory."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(signal.SIGQUIT)
             try:
-                self._process.wait(20)
+                self._process.wait(10)
+                self._process = None
             except subprocess.TimeoutExpired:
                 self.kill()
-            self._process = None
-
-    def close(self) -> None:
-        """End the server and remove its directory."""
-        self.stop()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def __enter__(self) -> PostgresServer:

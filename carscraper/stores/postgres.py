@@ -302,8 +302,9 @@ class PostgresDatabase:
 
     def _no_connection(self, error: psycopg.Error) -> StoreError:
         message = str(error)
-        reason = _NAMED.sub(r"the \1", _one_line(message.partition("\n")[0].rpartition("failed: ")[2]))
-        return _ERRORS[connection_fault(message)](f"{self.target}: {reason}")
+        fault = Fault.SET_UP if isinstance(error, psycopg.ProgrammingError) else connection_fault(message)
+        reason = _one_line(message.partition("\n")[0].rpartition("failed: ")[2]).removeprefix("FATAL: ")
+        return _ERRORS[fault](f"{self.target}: {_NAMED.sub(_UNNAMED, reason)}")
 
 
 # The address
@@ -378,10 +379,10 @@ _ERRORS: dict[Fault, type[StoreError]] = {Fault.SERVER: StoreUnavailable, Fault.
 
 _SET_UP_MESSAGES = re.compile(
     r"authentication failed|no password supplied|does not exist|permission denied|pg_hba\.conf|not permitted"
-    r"|certificate verify failed|does not support SSL|invalid \S+ value|root certificate"
+    r"|certificate verify failed|does not support SSL|invalid \S+ value|could not match"
 )
 """What is said of a connection that fails and would fail again; libpq gives no SQLSTATE of those."""
-_NAMED = re.compile(r"\b(user|role) \"[^\"]*\"")
+_NAMED, _UNNAMED = re.compile(r"\b(user|role) \"[^\"]*\""), r"the \1"
 
 
 def fault_of(error: psycopg.Error) -> Fault:

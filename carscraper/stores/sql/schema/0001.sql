@@ -16,8 +16,10 @@ CREATE TABLE specs (
     groups jsonb NOT NULL
 );
 
--- Moving last_seen shall not touch an index, and find room on its page: hence no index but the key, and the
--- fillfactor. Texts are compared byte by byte, so that listings come in the same order on every server.
+-- Moving last_seen is what happens most. It copies the row: hence no index but the key, room on each page
+-- (fillfactor), and the raw attributes aside as soon as a row is large (toast_tuple_target); that also makes a walk
+-- over the typed columns three times as short. Ids are compared byte by byte, so that they have the same order on
+-- every server.
 CREATE TABLE cars (
     id                  text COLLATE "C" PRIMARY KEY,
     url                 text NOT NULL,
@@ -75,7 +77,7 @@ CREATE TABLE cars (
     car_attrs           jsonb NOT NULL,
     specs_digest        bytea NOT NULL REFERENCES specs,
     digest              bytea NOT NULL
-) WITH (fillfactor = 90);
+) WITH (fillfactor = 90, toast_tuple_target = 512);
 
 -- Where the server can do it: its default method takes a fifth of the time that a new record costs it.
 DO $$

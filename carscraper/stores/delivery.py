@@ -34,7 +34,7 @@ _ROOM = 4
 """Batches in memory at most, before the crawl has to wait; and how many are delivered from disk at once."""
 _LOOK = 0.1
 """Seconds between two looks whether something is late."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 """Seconds before a database that does not answer is asked again, at most; doubled each time."""
 _FAREWELL = 3.0
 """Seconds that the last records are given to reach the database when the crawl ends; then they go to disk."""

@@ -25,6 +25,8 @@ class TcpProxy:
         """
         self.answer_bytes = 0
         """Bytes of answers that went through."""
+        self.cuts = 0
+        """Connections that were cut in the middle of an answer."""
         self._server_port = server_port
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -94,6 +96,7 @@ class TcpProxy:
                 self.answer_bytes += len(data)
                 if self.answer_bytes_left == 0:
                     self.answer_bytes_left = None
+                    self.cuts += 1
                     break
                 await writer.drain()
         self._close(writer)

@@ -46,19 +46,21 @@ def test_five_kills_of_each_server_lose_nothing(
             up = down + requests * dice.uniform(0, 0.3) / (KILLS + 1)
             wait_until(lambda down=down: site.counts()["requests"] >= down, 60, what="the time of a kill")
             assert run.running, run.log
+            before = mortal.counts()
             mortal.mongo.kill()
             mortal.postgres.kill()
             wait_until(lambda up=up: site.counts()["requests"] >= up, 60, what="the crawl goes on")
             mortal.mongo.start()
             mortal.postgres.start()
-            for name in ("MongoDB", "PostgreSQL"):
-                again = f"{name} answers again"
-                wait_until(lambda again=again, kill=kill: run.log.count(again) > kill, 60, what=again)
+            for server in range(2):
+                wait_until(
+                    lambda s=server, b=before: mortal.counts()[s] > b[s], 60, what="records arrive again"
+                )
         assert run.wait(120) == 0, run.log
     assert sorted(run.cars()) == sorted(site.ids())
     assert_same(mortal, tmp_path)
     assert all(len(document["prices"]) <= 1 for document in mortal.documents().values())
-    assert run.log.count("does not answer") >= 2 * KILLS, run.log
+    assert run.log.count("PostgreSQL does not answer") == KILLS, run.log
 
 
 def test_servers_that_are_down_at_the_start_get_everything_once_they_are_up(
@@ -175,13 +177,14 @@ def test_connections_that_are_cut_after_the_commit_change_nothing(
                         proxy.drop_next_answer(after=dice.choice([0, 10, 60]))
                 mongo.heal()
                 postgres.heal()
+                cuts.extend((mongo.cuts, postgres.cuts))
                 assert await asyncio.to_thread(run.wait, 120) == 0, run.log
                 logs.append(run.log)
 
     logs: list[str] = []
+    cuts: list[int] = []
     asyncio.run(run_it())
-    assert logs[0].count("MongoDB does not answer") >= 2, logs[0]
-    assert logs[0].count("PostgreSQL does not answer") >= 2, logs[0]
+    assert min(cuts) >= 5, logs[0]
     assert_same(databases, tmp_path)
     assert all(len(document["prices"]) <= 1 for document in databases.documents().values())
 

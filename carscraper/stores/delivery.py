@@ -28,8 +28,10 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-_LATE = 3.0
-"""Seconds that a record waits in memory for a database that answers; then it goes to disk."""
+_LATE = 5.0
+"""Seconds that a record waits in memory for a database that answers; then it goes to disk. Going there and back
+costs as much as writing it, so one that is merely a little slower than the crawl holds it up instead.
+"""
 _ROOM = 4
 """Batches in memory at most, before the crawl has to wait; and how many are delivered from disk at once."""
 _LOOK = 0.1
@@ -322,7 +324,7 @@ class Delivery:
         if not self._pending:
             return False
         age = time.monotonic() - self._pending[0][0]
-        if self._down or self._backlog:
+        if self._down or self._backlog > 2 * _ROOM * self._bounds.batch_size:
             return len(self._pending) >= self._bounds.batch_size or age >= self._bounds.batch_seconds
         return age >= _LATE
 

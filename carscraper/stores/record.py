@@ -13,17 +13,16 @@ import orjson
 from carscraper.api.units import SpecColumns, TypedRow, spec_columns, typed_row
 from carscraper.items import Car
 
-_SPECS = 512
-"""Specifications kept ready: as many as the spider keeps parsed, whose listings come soon after each other."""
+_SPECS = 8192
+"""Specifications of which the columns are kept, about 1.5 KB each: most cars have one that came before."""
 _DIGEST = 16
 """Bytes of a digest: enough that no two readings of a listing ever share one by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Specs:
-    """A specification made ready; many cars share one."""
+    """A specification made ready."""
 
-    groups: list[dict[str, Any]]
     json: bytes
     digest: bytes
     """Of the JSON, `_DIGEST` bytes."""
@@ -51,7 +50,7 @@ class Records:
     """Makes records of cars, each specification once for the cars that share it."""
 
     def __init__(self) -> None:
-        self._ready: OrderedDict[int, Specs] = OrderedDict()
+        self._columns: OrderedDict[bytes, SpecColumns] = OrderedDict()
 
     def of(self, car: Car) -> Record:
         """Raises `orjson.JSONEncodeError` for a car that JSON cannot hold."""
@@ -64,12 +63,11 @@ class Records:
         return Record(car, attrs, specs, row, digest.digest())
 
     def _specs(self, groups: list[dict[str, Any]]) -> Specs:
-        # By identity, which is safe while the groups are held here: cars of one spec share one list.
-        ready = self._ready.get(id(groups))
-        if ready is None:
-            text = orjson.dumps(groups)
-            digest = hashlib.blake2b(text, digest_size=_DIGEST).digest()
-            ready = self._ready[id(groups)] = Specs(groups, text, digest, spec_columns(groups))
-            if len(self._ready) > _SPECS:
-                self._ready.popitem(last=False)
-        return ready
+        text = orjson.dumps(groups)
+        digest = hashlib.blake2b(text, digest_size=_DIGEST).digest()
+        columns = self._columns.get(digest)
+        if columns is None:
+            columns = self._columns[digest] = spec_columns(groups)
+            if len(self._columns) > _SPECS:
+                self._columns.popitem(last=False)
+        return Specs(text, digest, columns)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -150,27 +150,15 @@ class MongoServer:
         return MongoClient(self.uri(), username=name, password=password, socketTimeoutMS=5000, tz_aware=True)
 
     @contextmanager
-    def failing(
-        self, *commands: str, mode: object = "alwaysOn", **how: object
-    ) -> Iterator[Callable[[], None]]:
+    def failing(self, *commands: str, mode: object = "alwaysOn", **how: object) -> Iterator[None]:
         """Have the server fail commands such as `update` while the block runs, as its `failCommand` is told to:
-
-        `errorCode`, `writeConcernError`, `closeConnection`, or `blockConnection` with `blockTimeMS`; for the
-        connections of one `appName`. Yields a function that returns when a command has met it once more.
+        `errorCode`, `writeConcernError`, `closeConnection`. Needs `FAIL_POINTS`.
         """
+        data = {"failCommands": list(commands), **how}
         with self.client() as client:
-
-            def wait() -> None:
-                nonlocal met
-                met += 1
-                client.admin.command(
-                    "waitForFailPoint", "failCommand", timesEntered=met, maxTimeMS=int(STARTUP_SECONDS * 1000)
-                )
-
-            data = {"failCommands": list(commands), **how}
-            met = client.admin.command("configureFailPoint", "failCommand", mode=mode, data=data)["count"]
+            client.admin.command("configureFailPoint", "failCommand", mode=mode, data=data)
             try:
-                yield wait
+                yield
             finally:
                 client.admin.command("configureFailPoint", "failCommand", mode="off")
 

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import pytest
 from psycopg.rows import dict_row
+from pymongo import AsyncMongoClient
+from pymongo.monitoring import CommandListener
 
 from carscraper.stores.contract import Database
 from carscraper.stores.mongo import MongoDatabase
@@ -54,9 +56,13 @@ class MongoPlace:
         """The way here; `options` are more of them, as in `&w=2`. Servers that are gone are soon looked for again."""
         return f"{self.server.uri(self.name, user, port)}&heartbeatFrequencyMS=500{options}"
 
-    def connect(self, uri: str | None = None) -> MongoDatabase:
-        """`uri` is another way here."""
-        database = MongoDatabase.from_uri(uri or self.uri())
+    def connect(self, uri: str | None = None, *listeners: CommandListener) -> MongoDatabase:
+        """`uri` is another way here; `listeners` are told of every command."""
+        if listeners:
+            client: AsyncMongoClient[Any] = AsyncMongoClient(uri or self.uri(), event_listeners=listeners)
+            database = MongoDatabase(client, self.name, "here")
+        else:
+            database = MongoDatabase.from_uri(uri or self.uri())
         self._opened.append(database)
         return database
 

@@ -363,6 +363,16 @@ async def test_a_reading_younger_than_the_removal_takes_it_back(place: Place, pr
     ]  # fmt: skip
 
 
+async def test_a_listing_that_is_back_unchanged_is_as_if_it_had_never_been_away(place: Place) -> None:
+    database = await opened(place)
+    await write(database, reading())
+    before = place.row("1")
+    await database.mark_removed([], text(1), text(5))
+    await write(database, reading(minute=6))
+    assert before is not None
+    assert place.row("1") == {**before, "last_seen": when(6)}
+
+
 async def test_a_reading_from_before_last_seen_does_not_take_a_removal_back(place: Place) -> None:
     database = await opened(place)
     await write(database, reading(minute=2))

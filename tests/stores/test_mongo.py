@@ -6,7 +6,8 @@ import asyncio
 import gc
 import ipaddress
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from dns.resolver import NXDOMAIN, LifetimeTimeout
 from pymongo import WriteConcern, errors
+from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from carscraper.exceptions import ConfigurationError, StoreRefused, StoreUnavailable
 from carscraper.items import Car
@@ -156,9 +158,10 @@ def guarded() -> Iterator[MongoServer]:
     def may(collection: str, *actions: str) -> dict[str, Any]:
         return {"resource": {"db": "cars", "collection": collection}, "actions": list(actions)}
 
+    meta = [may("cars_meta", "find", "insert", "update"), may("", "createCollection", "listCollections")]
     roles = {
-        "inserter": [may("", "find", "insert", "createCollection", "listCollections")],
-        "updater": [may("", "find", "update", "createCollection", "listCollections")],
+        "inserter": [*meta, may("cars", "find", "insert")],
+        "updater": [*meta, may("cars", "find", "update")],
         "carrier": [
             may("cars", "find", "insert", "update"),
             may("cars_meta", "find"),
@@ -270,6 +273,12 @@ async def test_a_collection_of_somebody_else_is_left_alone(on_mongo: MongoPlace)
 async def test_a_database_that_cannot_be_is_refused(on_mongo: MongoPlace, name: str, told: str) -> None:
     await opened(on_mongo)
     assert told in await refusal(on_mongo.server.uri(name or on_mongo.name.upper()))
+
+
+async def test_what_is_no_records_fault_is_not_laid_on_it(on_mongo: MongoPlace) -> None:
+    await opened(on_mongo)
+    with pytest.raises(StoreRefused, match="different case"):
+        await on_mongo.connect(on_mongo.server.uri(on_mongo.name.upper())).upsert([reading()])
 
 
 async def test_a_view_in_place_of_the_collection_is_refused(on_mongo: MongoPlace) -> None:
@@ -632,59 +641,114 @@ async def test_reading_all_tells_when_the_server_fails(on_either: MongoPlace) ->
     assert len(await all_of(database)) == 700
 
 
-# Others change the same listings at the same moment: one worker is held up between its look and its write.
+# Others change the same listings at the same moment: between the look of one worker and its write.
+
+
+class Meanwhile(CommandListener):
+    """Does something once, right before the client sends a command of that name; the client waits for it."""
+
+    def __init__(self, command: str, act: Callable[[], object]) -> None:
+        self._command = command
+        self._act: Callable[[], object] | None = act
+
+    def started(self, event: CommandStartedEvent) -> None:
+        if event.command_name == self._command and self._act is not None:
+            act, self._act = self._act, None
+            act()
+
+    def succeeded(self, event: CommandSucceededEvent) -> None:
+        pass
+
+    def failed(self, event: CommandFailedEvent) -> None:
+        pass
+
+
+async def overtaken(
+    place: MongoPlace, command: str, others: Callable[[MongoDatabase], Coroutine[Any, Any, object]]
+) -> MongoDatabase:
+    """A connection that another worker overtakes, when it is about to send the next command of that name."""
+
+    async def work() -> None:
+        database = MongoDatabase.from_uri(place.uri())
+        try:
+            await others(database)
+        finally:
+            await database.close()
+
+    def act() -> None:
+        with ThreadPoolExecutor(1) as thread:  # on a loop of its own
+            thread.submit(asyncio.run, work()).result()
+
+    await opened(place)
+    return place.connect(None, Meanwhile(command, act))
 
 
 async def test_a_listing_that_changes_under_a_touch_is_merged(on_either: MongoPlace) -> None:
-    slow = on_either.connect(on_either.uri("&appname=slow"))
-    await slow.open()
-    quick = await opened(on_either)
-    await write(quick, *(reading(listing) for listing in "123"))
-    with on_either.server.failing(
-        "update", mode={"times": 1}, blockConnection=True, blockTimeMS=700, appName="slow"
-    ) as held_up:
-        under_way = asyncio.create_task(slow.upsert([reading(listing, 3) for listing in "123"]))
-        await asyncio.to_thread(held_up)
-        await write(quick, reading("1", 2, 90), reading("2", 4, 80))
-    assert await under_way == []
-    ends = [(stored.car.car_attrs["price"], stored.last_seen) for stored in await all_of(quick)]
+    async def others(database: MongoDatabase) -> None:
+        await write(database, reading("1", 2, 90), reading("2", 4, 80))
+
+    database = await overtaken(on_either, "update", others)
+    await write(database, *(reading(listing) for listing in "123"))
+    await write(database, *(reading(listing, 3) for listing in "123"))
+    ends = [(stored.car.car_attrs["price"], stored.last_seen) for stored in await all_of(database)]
     assert ends == [(100, when(3)), (80, when(4)), (100, when(3))]
     assert on_either.prices("1") == [(when(0), 100), (when(2), 90), (when(3), 100)]
 
 
+async def test_a_listing_that_changes_under_a_merge_is_merged_with_that(on_either: MongoPlace) -> None:
+    async def others(database: MongoDatabase) -> None:
+        await write(database, reading("1", 2, 80), reading("2", 4, 80), reading("3", 3, 90))
+
+    database = await overtaken(on_either, "update", others)
+    await write(database, *(reading(listing) for listing in "123"))
+    await write(database, *(reading(listing, 3, 90) for listing in "123"))
+    assert on_either.prices("1") == [(when(0), 100), (when(2), 80), (when(3), 90)]
+    assert on_either.prices("2") == [(when(0), 100), (when(4), 80)]
+    assert on_either.prices("3") == [(when(0), 100), (when(3), 90)]
+
+
 async def test_a_listing_that_two_insert_at_once_is_merged(on_either: MongoPlace) -> None:
-    slow = on_either.connect(on_either.uri("&appname=slow"))
-    await slow.open()
-    quick = await opened(on_either)
-    with on_either.server.failing(
-        "insert", mode={"times": 1}, blockConnection=True, blockTimeMS=700, appName="slow"
-    ) as held_up:
-        under_way = asyncio.create_task(slow.upsert([reading(listing, 3, 300) for listing in "1234"]))
-        await asyncio.to_thread(held_up)
-        await write(quick, reading("1", 2, 200), reading("2", 4, 400), reading("3", 3, 300))
-    assert await under_way == []
-    ends = [
-        (stored.car.car_attrs["price"], stored.first_seen, stored.last_seen) for stored in await all_of(quick)
-    ]
-    assert ends == [
-        (300, when(2), when(3)), (400, when(3), when(4)), (300, when(3), when(3)), (300, when(3), when(3)),
-    ]  # fmt: skip
+    async def others(database: MongoDatabase) -> None:
+        await write(database, reading("1", 2, 200), reading("2", 4, 400), reading("3", 3, 300))
+
+    database = await overtaken(on_either, "insert", others)
+    await write(database, *(reading(listing, 3, 300) for listing in "1234"))
+    assert [
+        (stored.car.car_attrs["price"], stored.first_seen, stored.last_seen)
+        for stored in await all_of(database)
+    ] == [(300, when(2), when(3)), (400, when(3), when(4)), (300, when(3), when(3)), (300, when(3), when(3))]
+
+
+@pytest.mark.parametrize("minute", [0, 1], ids=["touched", "merged"])
+async def test_a_listing_that_is_deleted_meanwhile_is_there_as_if_it_were_new(
+    on_either: MongoPlace, minute: int
+) -> None:
+    async def others(_: MongoDatabase) -> None:
+        with on_either.server.client() as client:
+            client[on_either.name].cars.delete_many({})
+
+    database = await overtaken(on_either, "update", others)
+    records = [reading("1", minute, 100, turn=minute), reading("2", minute, None, turn=minute)]
+    await write(
+        database, *(reading(listing, 0, price, turn=0) for listing, price in (("1", 100), ("2", None)))
+    )
+    await write(database, *records)
+    overtaken_by = cars_in(on_either)
+    await others(database)
+    await write(database, *records)
+    assert overtaken_by == cars_in(on_either)
+    assert len(overtaken_by) == 2
 
 
 async def test_a_listing_that_is_seen_while_it_is_being_removed_stays(on_either: MongoPlace) -> None:
-    slow = on_either.connect(on_either.uri("&appname=slow"))
-    await slow.open()
-    quick = await opened(on_either)
-    await write(quick, reading("1"), reading("2"), reading("3"))
-    with on_either.server.failing(
-        "update", mode={"times": 1}, blockConnection=True, blockTimeMS=700, appName="slow"
-    ) as held_up:
-        under_way = asyncio.create_task(slow.mark_removed([], text(1), text(9)))
-        await asyncio.to_thread(held_up)
-        await write(quick, reading("1", 5))
-        assert await quick.mark_removed(["1", "3"], text(1), text(6)) == 1
-    assert await under_way == 1
-    assert [stored.removed_at for stored in await all_of(quick)] == [None, when(6), when(9)]
+    async def others(database: MongoDatabase) -> None:
+        await write(database, reading("1", 5))
+        assert await database.mark_removed(["1", "3"], text(1), text(6)) == 1
+
+    database = await overtaken(on_either, "update", others)
+    await write(database, reading("1"), reading("2"), reading("3"))
+    assert await database.mark_removed([], text(1), text(9)) == 1
+    assert [stored.removed_at for stored in await all_of(database)] == [None, when(6), when(9)]
 
 
 # The network.
@@ -699,18 +763,12 @@ async def test_an_answer_that_is_lost_after_the_write_leaves_it_written_once(
         await write(other, reading())
     record = reading(minute=1, price=90)
     async with TcpProxy(on_either.server.port) as proxy:
-        # Nothing but the write is to be answered in that moment: neither the driver's own retry nor its heartbeat.
-        options = "&retryWrites=false&appname=slow&serverMonitoringMode=poll&heartbeatFrequencyMS=60000"
-        database = on_either.connect(on_either.server.uri(on_either.name, port=proxy.port) + options)
-        await database.open()
-        with on_either.server.failing(
-            command, mode={"times": 1}, blockConnection=True, blockTimeMS=300, appName="slow"
-        ) as held_up:
-            under_way = asyncio.create_task(database.upsert([record]))
-            await asyncio.to_thread(held_up)
-            proxy.drop_next_answer()
-            with pytest.raises(StoreUnavailable):
-                await under_way
+        # The next answer shall be that to the write: no heartbeat in between, and no other try by the driver itself.
+        quiet = "&retryWrites=false&serverMonitoringMode=poll&heartbeatFrequencyMS=60000"
+        uri = on_either.server.uri(on_either.name, port=proxy.port) + quiet
+        database = on_either.connect(uri, Meanwhile(command, proxy.drop_next_answer))
+        with pytest.raises(StoreUnavailable):
+            await database.upsert([record])
         written = on_either.row("1")
         assert written is not None
         assert written["last_seen"] == when(1)

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import scrapy.cmdline
-from carscraper.stores.mongo import MongoDatabase
-from carscraper.stores.postgres import PostgresDatabase
 
 from carscraper.archive import Archive
 from carscraper.frontier.contract import Outbox
@@ -24,6 +22,8 @@ from carscraper.frontier.redis import FORGET, RedisFrontier
 from carscraper.frontier.sqlite import SqliteFrontier
 from carscraper.responses.redis import RedisResponseStore
 from carscraper.responses.sqlite import SqliteResponseStore
+from carscraper.stores.mongo import MongoDatabase
+from carscraper.stores.postgres import PostgresDatabase
 from carscraper.stores.spool import Spool
 
 KILLED = 137

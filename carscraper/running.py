@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from carscraper.exceptions import CarscraperError
+from carscraper.feeds import Feeds
 from carscraper.monitoring.completeness import Completeness, summary
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ logger = logging.getLogger(__name__)
 def run_to_verdict(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any) -> int:
     """Run the crawler, which gets the `arguments`, and print the verdict that its `Completeness` has reached.
 
-    Returns 0: complete, or there is nobody who says whether it is. 1: it is not, or it was stopped or failed.
-    2: refused at start.
+    Returns 0: complete, or there is nobody who says whether it is. 1: it is not, it was stopped or failed, or a feed
+    did. 2: refused at start.
     """
     # Thousands of records are alive at a time, and hardly any is part of a cycle: looking for cycles as
     # often as Python does by default takes a fifth of a crawl.
@@ -41,6 +42,10 @@ def run_to_verdict(process: CrawlerProcessBase, crawler: Crawler, **arguments: A
         return 0
     if books.verdict is not None:
         sys.stderr.write("\n" + "\n".join(summary(books.verdict)) + "\n")
+    feeds = crawler.get_extension(Feeds)
+    if feeds is not None and feeds.failed:
+        sys.stderr.write("a feed is not complete; see the log\n")
+        return 1
     return 0 if books.verdict is not None and books.verdict.complete else 1
 
 

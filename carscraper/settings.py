@@ -223,6 +223,9 @@ EXTENSIONS = {
     # In Scrapy's place: the target is the site's load from all workers, not each one's.
     "carscraper.throttle.extension.Throttle": 400,
     "scrapy.extensions.throttle.AutoThrottle": None,
+    # In Scrapy's place: a feed that fails is no success.
+    "carscraper.feeds.Feeds": 500,
+    "scrapy.extensions.feedexport.FeedExporter": None,
     "scrapy.extensions.logstats.LogStats": None,  # progress says it
     "scrapy.extensions.spiderstate.SpiderState": None,  # writes a pickle to JOBDIR that nothing here reads
 }

@@ -55,3 +55,13 @@ def read(path: Path) -> list[dict[str, object]]:
         return [{field.tag: field.text for field in item} for item in items]
     rows: list[dict[str, object]] = json.loads(path.read_bytes())
     return rows
+
+
+@pytest.mark.parametrize("target", ["/dev/full:jsonl", "/dev/full:csv", "/proc/nowhere/cars.jsonl"])
+def test_a_feed_that_cannot_be_written_is_no_success(start: Start, target: str) -> None:
+    """One line, exit status 1; the stores have everything."""
+    run = start("-O", target)
+    assert run.wait(SECONDS) == 1, run.log
+    assert run.log.count("A feed cannot be written, and is not complete") == 1, run.log
+    assert run.log.count("Traceback") <= 1, "not one for each car"
+    assert run.run_json()["complete"]

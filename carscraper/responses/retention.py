@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class Retention:
-    """Prunes the response store beside the beginning of a crawl, and at its end.
+    """Prunes the response store beside the beginning of a crawl, and at its end when it comes to that.
 
     Listing pages go `CARS_KEEP_PAGES` after their crawl's last, specs when no crawl that is kept can need them any
     more; and whatever does not fit into `CARS_RESPONSES_MAX_BYTES`. In between, a crawl may take up more: what it
@@ -56,8 +56,16 @@ class Retention:
         await self._prune()
         return True
 
-    async def _closed(self) -> None:
-        if self._beginning is None or not await self._beginning:
+    async def _closed(self, reason: str) -> None:
+        """One that is stopped ends at once: the store may be what does not answer. The next run prunes it."""
+        if self._beginning is None:
+            return
+        if reason != "finished":
+            self._beginning.cancel()
+            await asyncio.gather(self._beginning, return_exceptions=True)
+            await self._store.close()
+            return
+        if not await self._beginning:
             return
         size = await self._prune()
         await self._store.close()

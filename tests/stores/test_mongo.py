@@ -510,10 +510,10 @@ async def test_what_the_collections_own_rules_refuse_stays_out_alone(on_either: 
         client[on_either.name].command("collMod", "cars", validator=rule)
     records = [reading("1"), reading("2", price=3), reading("old", 1, 5), reading("old2", 1, 500)]
     refused = await database.upsert(records)
-    assert {one.id: one.problem for one in refused} == {
-        "2": "Document failed validation",
-        "old": "Document failed validation",
-    }
+    assert sorted((one.id, one.problem) for one in refused) == [
+        ("2", "Document failed validation"),
+        ("old", "Document failed validation"),
+    ]
     assert sorted(cars_in(on_either)) == ["1", "old", "old2"]
     refused = await database.upsert([reading("1", 2, 4), reading("old2", 2, 600)])
     assert [one.id for one in refused] == ["1"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -105,19 +104,33 @@ def test_nothing_is_lost_by_dying_while_records_come_back_from_disk(
 
 
 def test_a_store_that_says_durable_too_soon_is_caught(
-    databases: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
+    mortal: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
-    """One kill is enough: records are missing in the databases afterwards, so the tests above can fail."""
+    """One kill is enough: records are missing in the databases afterwards, so the tests above can fail.
+
+    The databases are down and the disk has no room, so that records wait in memory while JSON has them.
+    """
     site = stand_in(500, latency=0.1)
-    options = {
-        "settings": {**SMALL_STEPS, "CARS_BATCH_SIZE": 500, "CARS_BATCH_SECONDS": 1},
-        "jobdir": tmp_path / "job",
-    }
-    env = {**os.environ, **databases.env, "MUTANT": "count_as_durable_on_arrival"}
+    options = {"settings": {**SMALL_STEPS, "CARS_BATCH_SIZE": 500}, "jobdir": tmp_path / "job"}
+    without_room = {**options["settings"], "CARS_SPOOL_MAX_BYTES": 0}
+    env = {**mortal.env, "MUTANT": "count_as_durable_on_arrival", "PYTHONPATH": str(ROOT)}
     runner = (sys.executable, "-m", "tests.crash.mutants")
-    with crawl(site.url, tmp_path / "out", env=env, runner=runner, **options):
-        wait_until(lambda: site.counts()["specs"] >= 50, 30, what="the crawl is in the middle")
-    with crawl(site.url, tmp_path / "out", env=databases.env, **options) as run:
-        run.wait(60)
-    assert set(databases.documents()) < set(site.ids())
-    assert set(databases.rows()) < set(site.ids())
+    mortal.mongo.kill()
+    mortal.postgres.kill()
+    with crawl(
+        site.url,
+        tmp_path / "out",
+        env=env,
+        runner=runner,
+        settings=without_room,
+        jobdir=tmp_path / "job",
+    ) as run:
+        wait_until(lambda: site.counts()["specs"] >= 100, 60, what="the crawl is in the middle")
+        assert run.running, run.log
+    mortal.mongo.start()
+    mortal.postgres.start()
+    with crawl(site.url, tmp_path / "out", env=mortal.env, **options) as run:
+        assert run.wait(60) == 0, run.log
+    assert "Going on with crawl" in run.log
+    assert set(mortal.documents()) < set(site.ids())
+    assert set(mortal.rows()) < set(site.ids())

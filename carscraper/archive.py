@@ -19,12 +19,15 @@ If the process dies: before `os.replace`, the batch is absent; after it, the bat
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import mmap
 import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -37,11 +40,15 @@ _TIME_PREFIX = b',"scraped_at":"'
 _NO_SPECS_SUFFIX = b'"car_specs":[]}'
 _BUFFER = 1 << 20
 """Bytes handed to the disk at once: each time, a thread that writes has to wait for the others to let it go on."""
+_BLOCK = 4 << 20
+"""Bytes written at once past the page cache."""
+_PIECE = 1 << 20
+"""Bytes of a batch that are copied to `cars.json` at once."""
 
 
-def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
+def write_atomically(path: Path, chunks: Iterable[bytes], *, large: bool = False) -> None:
     """Put a file in place in one step: a reader sees the old one or the new one, whole, also after a loss of
-    power.
+    power. One that is `large` does not go through the page cache.
 
     Raises `OSError` when the disk refuses; then the old file is untouched. Nothing is retried here: after a
     failed `fsync` the written pages may be gone, so the caller has to write anew.
@@ -49,7 +56,10 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb", buffering=_BUFFER) as file:
-            file.writelines(chunks)
+            if large:
+                _write_past_cache(file.fileno(), chunks)
+            else:
+                file.writelines(chunks)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -64,26 +74,69 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
         os.close(directory)
 
 
+def _write_past_cache(descriptor: int, chunks: Iterable[bytes]) -> None:
+    """Write straight to the disk, where the file system lets us: 300 MB take a fourth of the time, and do not drive
+    other files out of memory.
+    """
+    usual = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    block = memoryview(mmap.mmap(-1, _BLOCK))  # whole pages, as the disk wants it
+    filled = 0
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, usual | getattr(os, "O_DIRECT", 0))
+    for chunk in chunks:
+        rest = memoryview(chunk)
+        while rest:
+            fits = min(len(rest), _BLOCK - filled)
+            block[filled : filled + fits] = rest[:fits]
+            rest, filled = rest[fits:], filled + fits
+            if filled == _BLOCK:
+                _write_all(descriptor, block, usual)
+                filled = 0
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, usual)
+    _write_all(descriptor, block[:filled], usual)
+
+
+def _write_all(descriptor: int, data: memoryview, usual: int) -> None:
+    while data:
+        try:
+            data = data[os.write(descriptor, data) :]
+        except OSError as error:
+            if error.errno != errno.EINVAL or fcntl.fcntl(descriptor, fcntl.F_GETFL) == usual:
+                raise
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, usual)  # it let us ask for it, but cannot do it
+
+
 class Place(NamedTuple):
-    """Where a committed record stands, and when it was read."""
+    """Where a committed record stands, and what has to be known of it."""
 
     scraped_at: bytes
+    """When it was read, as it says itself."""
     file: int
-    """Index of its file among the sorted ones, from 0."""
-    offset: int
+    """Index of its file in `Kept.files`."""
+    start: int
     """Bytes before its line."""
+    end: int
+    """Bytes before the newline that ends it."""
+    without_specs: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a crawl has kept, by listing id."""
+    """What a crawl has kept."""
 
+    files: list[Path]
+    """The batches of records that were there, sorted."""
     newest: dict[str, Place]
-    """Id to the place of its newest record: the one that was read last. Of two read in the same millisecond, the
-    one counts whose line is the greater, so that it does not depend on who was committed first.
+    """Listing id to its newest record: the one that was read last. Of two read in the same millisecond, the one
+    counts whose line is the greater, so that it does not depend on who was committed first.
     """
-    without_specs: int
-    """How many of those newest records have empty specs."""
+    outdated: list[Place]
+    """All other records."""
+
+    @property
+    def without_specs(self) -> int:
+        """How many of the newest records have empty specs."""
+        return sum(place.without_specs for place in self.newest.values())
 
 
 class Archive:
@@ -126,27 +179,22 @@ class Archive:
                     yield orjson.loads(line)
 
     def kept(self) -> Kept:
-        """Read the ids and times of all committed records, without parsing the records."""
-        newest: dict[str, Place] = {}
-        bare: set[str] = set()
-        batches = self._batches(CARS)
-        for number, path in enumerate(batches):
-            for offset, line in _lines(path):
-                listing_id = _id_of(line)
-                place = Place(_time_of(line), number, offset)
-                earlier = newest.get(listing_id)
-                if earlier is not None and earlier.scraped_at >= place.scraped_at:
-                    if earlier.scraped_at > place.scraped_at:
-                        continue
-                    if _line_at(batches[earlier.file], earlier.offset) >= line:
-                        continue
-                newest[listing_id] = place
-                (bare.add if line.rstrip().endswith(_NO_SPECS_SUFFIX) else bare.discard)(listing_id)
-        return Kept(newest, len(bare))
+        """Find the newest record of each listing, without parsing the records."""
+        kept = Kept(self._batches(CARS), {}, [])
+        for number, path in enumerate(kept.files):
+            with _mapped(path) as text:
+                for listing_id, place in _records(text, number):
+                    earlier = kept.newest.setdefault(listing_id, place)
+                    if earlier is not place and _is_newer(place, earlier, kept.files):
+                        kept.newest[listing_id] = place
+                        kept.outdated.append(earlier)
+                    elif earlier is not place:
+                        kept.outdated.append(place)
+        return kept
 
     def publish(self, kept: Kept) -> None:
-        """Make `cars.json` from the committed batches: each id once, its newest record, one record at a time."""
-        write_atomically(self.output_dir / "cars.json", self._array(kept))
+        """Make `cars.json` from the committed batches: each id once, its newest record, a line each."""
+        write_atomically(self.output_dir / "cars.json", _array(kept), large=True)
 
     def report(self, run: bytes) -> None:
         """Write `run.json`."""
@@ -159,17 +207,6 @@ class Archive:
             if directory != self.directory and _is_abandoned(directory):
                 shutil.rmtree(directory, ignore_errors=True)
 
-    def _array(self, kept: Kept) -> Iterator[bytes]:
-        separator = b"[\n"
-        for number, path in enumerate(self._batches(CARS)):
-            for offset, line in _lines(path):
-                place = kept.newest[_id_of(line)]
-                if place.offset == offset and place.file == number:
-                    yield separator
-                    yield line[:-1]
-                    separator = b",\n"
-        yield b"[]\n" if separator == b"[\n" else b"\n]\n"
-
     def _batches(self, kind: str) -> list[Path]:
         return sorted(
             path for path in self.directory.glob(f"*.{kind}.jsonl") if not path.name.startswith(".")
@@ -180,32 +217,79 @@ class Archive:
         write_atomically(self.directory / "crawl.json", [state, b"\n"])
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a batch, each with the bytes before it."""
-    offset = 0
-    with path.open("rb", buffering=_BUFFER) as file:
-        for line in file:
-            yield offset, line
-            offset += len(line)
-
-
-def _line_at(path: Path, offset: int) -> bytes:
+@contextlib.contextmanager
+def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
+    """The content of a file, in memory only as far as it is looked at."""
     with path.open("rb") as file:
-        file.seek(offset)
-        return file.readline()
+        if not os.fstat(file.fileno()).st_size:
+            yield b""  # which cannot be mapped
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            yield text
 
 
-def _id_of(line: bytes) -> str:
-    """The listing id of a committed record; relies on `Car` being written with `id` first."""
-    if not line.startswith(_ID_PREFIX):
-        raise ValueError(f"not a record of ours: {line[:80]!r}")
-    return line[len(_ID_PREFIX) : line.index(b'"', len(_ID_PREFIX))].decode()
+def _records(text: mmap.mmap | bytes, number: int) -> Iterator[tuple[str, Place]]:
+    """The records of the batch of that index, with their listing ids; relies on `Car` being written with `id` first.
+
+    Raises `ValueError` for a line that is no record.
+    """
+    start = 0
+    while (end := text.find(b"\n", start)) >= 0:
+        quote = text.find(b'"', start + len(_ID_PREFIX), end)
+        time = text.find(_TIME_PREFIX, quote, end) + len(_TIME_PREFIX)
+        if text[start : start + len(_ID_PREFIX)] != _ID_PREFIX or time < len(_TIME_PREFIX):
+            raise ValueError(f"not a record of ours: {text[start : min(end, start + 80)]!r}")
+        yield (
+            text[start + len(_ID_PREFIX) : quote].decode(),
+            Place(
+                text[time : text.find(b'"', time, end)],
+                number,
+                start,
+                end,
+                text[end - len(_NO_SPECS_SUFFIX) : end] == _NO_SPECS_SUFFIX,
+            ),
+        )
+        start = end + 1
 
 
-def _time_of(line: bytes) -> bytes:
-    """When a committed record was read, as it says itself."""
-    start = line.index(_TIME_PREFIX) + len(_TIME_PREFIX)
-    return line[start : line.index(b'"', start)]
+def _is_newer(place: Place, other: Place, files: list[Path]) -> bool:
+    """Whether the record takes the place of the other."""
+    if place.scraped_at != other.scraped_at:
+        return place.scraped_at > other.scraped_at
+    return _line_of(place, files) > _line_of(other, files)
+
+
+def _line_of(place: Place, files: list[Path]) -> bytes:
+    with _mapped(files[place.file]) as text:
+        return text[place.start : place.end]
+
+
+def _array(kept: Kept) -> Iterator[bytes]:
+    """The newest records as one JSON array, in pieces."""
+    gaps: list[list[Place]] = [[] for _ in kept.files]
+    for place in kept.outdated:
+        gaps[place.file].append(place)
+    separator = b"[\n"
+    for path, outdated in zip(kept.files, gaps, strict=True):
+        with _mapped(path) as text:
+            for start, end in _between(outdated, len(text)):
+                yield separator
+                for at in range(start, end, _PIECE):
+                    # No record holds a newline: JSON writes it as \n inside a string.
+                    yield text[at : min(at + _PIECE, end)].replace(b"\n", b",\n")
+                separator = b",\n"
+    yield b"[]\n" if separator == b"[\n" else b"\n]\n"
+
+
+def _between(places: list[Place], size: int) -> Iterator[tuple[int, int]]:
+    """The stretches of whole lines between the places, in a file of that size, each without its last newline."""
+    start = 0
+    for place in sorted(places, key=attrgetter("start")):
+        if place.start > start:
+            yield start, place.start - 1
+        start = place.end + 1
+    if size > start:
+        yield start, size - 1
 
 
 def _is_abandoned(directory: Path) -> bool:

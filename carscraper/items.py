@@ -5,6 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
+
+class SpecGroups(list[dict[str, Any]]):
+    """The groups of one specification, which its cars share: they are made JSON once, and not changed after."""
+
+    __slots__ = ("_json",)
+
+    @property
+    def json(self) -> bytes:
+        """As `orjson` writes them. Raises `orjson.JSONEncodeError` for what JSON cannot hold."""
+        try:
+            return self._json
+        except AttributeError:
+            self._json: bytes = orjson.dumps(self)
+            return self._json
+
 
 @dataclass(slots=True)
 class Car:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from carscraper.api.endpoints import page_offset
 from carscraper.api.search_page import Listing, SearchPage, parse_search_page
-from carscraper.api.specs import Specs, parse_specs
+from carscraper.api.specs import parse_specs
 from carscraper.exceptions import ApiError
-from carscraper.items import PageRead, SetAside
+from carscraper.items import PageRead, SetAside, SpecGroups
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +112,14 @@ class Walks:
         return sorted(set(wanted).difference(pages))
 
 
-def read_specs(status: int, body: bytes) -> Specs:
-    """What an answer says of a car's specification: nothing when the API has none (404). Raises `ApiError`."""
-    return Specs([], frozenset()) if status == 404 else parse_specs(body)
+def read_specs(status: int, body: bytes) -> tuple[SpecGroups, frozenset[str]]:
+    """What an answer says of a car's specification, nothing when the API has none (404), and the paths of fields that
+    this release does not know. Raises `ApiError`.
+    """
+    if status == 404:
+        return SpecGroups(), frozenset()
+    specs = parse_specs(body)
+    return SpecGroups(specs.groups), specs.unknown
 
 
 def time_text(fetched_at: float) -> str:

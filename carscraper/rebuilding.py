@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Iterable
@@ -16,7 +17,7 @@ from carscraper.api.endpoints import SpecKey
 from carscraper.api.search_page import Listing
 from carscraper.exceptions import ApiError, ConfigurationError
 from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
-from carscraper.items import Car, SetAside
+from carscraper.items import Car, SetAside, SpecGroups
 from carscraper.monitoring.verdict import GivenUp
 from carscraper.pages import Walks, read_page, read_specs, time_text
 from carscraper.responses.build import build_response_store
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from carscraper.responses.contract import ResponseStore, StoredResponse
 
 logger = logging.getLogger(__name__)
-
-Groups = list[dict[str, Any]]
 
 SETTINGS: dict[str, Any] = {
     "SCHEDULER": "carscraper.rebuilding.NothingToAsk",
@@ -138,7 +137,7 @@ class Rebuilding(Spider):
     def update_settings(cls, settings: BaseSettings) -> None:
         """Nothing is acknowledged, so batches may be large; what there is goes to the disk at once, beside."""
         super().update_settings(settings)
-        settings.setdict({"CARS_BATCH_SIZE": 2500, "CARS_BATCH_SECONDS": 0.05}, priority="spider")
+        settings.setdict({"CARS_BATCH_SIZE": 1000, "CARS_BATCH_SECONDS": 0.05}, priority="spider")
 
     async def start(self) -> AsyncIterator[Any]:
         """Feeds everything; yields nothing."""
@@ -167,6 +166,7 @@ class Rebuilding(Spider):
             walks.add(page, stored.url)
             cars, aside = await specs.merge(page.listings, stored)
             await self._process([*cars, *page.set_aside, *aside, page.read])
+            await asyncio.sleep(0)  # so that what is waiting to be written can be
         self.absent = walks.absent()
         self.finished = True
 
@@ -190,9 +190,10 @@ class _StoredSpecs:
 
     def __init__(self, store: ResponseStore) -> None:
         self._store = store
-        self._found: dict[str, Groups | SetAside] = {}
+        self._found: dict[str, SpecGroups | SetAside] = {}
         """By key; instead of groups, why there are none, as it is said of each listing."""
-        self._attrs: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        """Label and value, names first, to a row of nothing else."""
 
     async def merge(self, listings: list[Listing], page: StoredResponse) -> tuple[list[Car], list[SetAside]]:
         """The cars of a page, and its listings whose specification is not to be had."""
@@ -216,11 +217,20 @@ class _StoredSpecs:
                 self._found[key] = SetAside("", "car_specs", "its specification is not in the response store")
                 continue
             try:
-                groups = read_specs(answer.status, answer.body).groups
+                groups, _ = read_specs(answer.status, answer.body)
             except ApiError as error:
                 self._found[key] = SetAside(answer.url, error.path, f"its specification: {error.problem}")
             else:
-                self._found[key] = groups
+                self._found[key] = self._small(groups)
+
+    def _small(self, groups: SpecGroups) -> SpecGroups:
+        """The same, with rows that other specifications have too held once: a catalogue's take up 300 MB otherwise."""
+        same = self._rows.setdefault
+        for group in groups:
+            group["attrs"] = [
+                same((*row, *row.values()), row) if len(row) == 2 else row for row in group["attrs"]
+            ]
+        return groups
 
 
 def rebuilding(crawler: Crawler) -> Rebuilding:

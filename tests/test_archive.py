@@ -5,11 +5,15 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from carscraper import archive as module
 from carscraper.archive import CARS, LEDGER, Archive, write_atomically
@@ -71,6 +75,37 @@ def test_a_url_that_looks_like_the_time_of_a_record_is_not_taken_for_it(archive:
     trap = '","scraped_at":"9999","'
     archive.commit(CARS, [line("1", 10, at=1, url=trap), line("1", 11, at=2)])
     assert prices(archive) == {"1": 11}
+
+
+@given(
+    batches=st.lists(
+        st.lists(st.tuples(st.integers(1, 6), st.integers(0, 3), st.integers(0, 2)), min_size=1), max_size=6
+    ),
+    piece=st.integers(1, 400),
+)
+def test_whatever_is_committed_is_published_line_by_line(
+    batches: list[list[tuple[int, int, int]]], piece: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Records of few listings, in any order, of any age, and the file written in pieces of any size."""
+    archive = Archive(tmp_path_factory.mktemp("output"), "crawl-1", "worker-a")
+    archive.open(resumable=True)
+    newest: dict[int, tuple[int, bytes]] = {}
+    for batch in batches:
+        lines = [line(str(listing), price, at=at, url="a\nb") for listing, price, at in batch]
+        archive.commit(CARS, lines)
+        for (listing, _, at), text in zip(batch, lines, strict=True):
+            newest[listing] = max(newest.get(listing, (at, text)), (at, text))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_PIECE", piece)
+        archive.publish(archive.kept())
+    archive.close()
+    text = (archive.output_dir / "cars.json").read_bytes()
+    json.loads(text)
+    records = text.splitlines(keepends=True)[1:-1]
+    assert sorted(record.rstrip(b",\n") for record in records) == sorted(
+        text.rstrip(b"\n") for _, text in newest.values()
+    )
+    assert all(record.endswith(b",\n") for record in records[:-1])
 
 
 def test_an_empty_crawl_is_published_as_an_empty_array(archive: Archive) -> None:
@@ -164,6 +199,36 @@ def test_when_the_directory_cannot_be_synced_the_caller_is_told_and_the_file_is_
     with pytest.raises(OSError, match="Input/output"):
         archive.commit(CARS, [line("1")])
     assert list(archive.kept().newest) == ["1"]
+
+
+@pytest.mark.parametrize("block", [4096, 1000, 4 << 20])
+@pytest.mark.parametrize("place", ["disk", "memory"])
+def test_a_large_file_holds_what_was_written_whatever_the_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, place: str
+) -> None:
+    """The disk takes blocks of 4096 bytes and refuses others, which then go through the page cache."""
+    monkeypatch.setattr(module, "_BLOCK", block)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if place == "memory" else tmp_path) as directory:
+        target = Path(directory) / "file"
+        for sizes in ([], [0], [1], [4096], [4095, 1, 0, 1], [10_000, 3, 4096, 5_000_000]):
+            chunks = [bytes([97 + number]) * size for number, size in enumerate(sizes)]
+            write_atomically(target, chunks, large=True)
+            assert target.read_bytes() == b"".join(chunks)
+        assert list(target.parent.iterdir()) == [target]
+
+
+def test_a_disk_that_is_full_leaves_a_large_file_as_it_was(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_atomically(target, [b"x" * (9 << 20)], large=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert target.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_readers_see_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from scrapy.exceptions import DropItem
 from carscraper.archive import CARS, LEDGER, Archive
 from carscraper.config import Config
 from carscraper.identity import crawl_identity
-from carscraper.items import Car, PageRead, SetAside
+from carscraper.items import Car, PageRead, SetAside, SpecGroups
 
 if TYPE_CHECKING:
     from typing import Self
@@ -103,7 +103,7 @@ class JsonBatchesPipeline:
 
     def _keep(self, kind: str, item: Car | PageRead | SetAside) -> None:
         line = orjson.dumps(
-            item if kind == CARS else {"kind": type(item).__name__, "item": item},
+            _record(item) if isinstance(item, Car) else {"kind": type(item).__name__, "item": item},
             option=orjson.OPT_APPEND_NEWLINE,
         )
         self._lines[kind].append(line)
@@ -155,3 +155,17 @@ class JsonBatchesPipeline:
             self.durable = upto
         finally:
             self._room.set()
+
+
+def _record(car: Car) -> Car | dict[str, Any]:
+    """What makes the car's line. The specification is most of it, and made JSON already for the cars before."""
+    groups = car.car_specs
+    if not isinstance(groups, SpecGroups):
+        return car
+    return {
+        "id": car.id,
+        "url": car.url,
+        "scraped_at": car.scraped_at,
+        "car_attrs": car.car_attrs,
+        "car_specs": orjson.Fragment(groups.json),
+    }

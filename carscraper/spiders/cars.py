@@ -12,11 +12,10 @@ from scrapy import Request, Spider
 
 from carscraper.api.endpoints import SearchFilters, SpecKey, page_offset, search_url, spec_url
 from carscraper.api.search_page import Listing
-from carscraper.api.specs import Specs
 from carscraper.config import Config
 from carscraper.exceptions import ApiError, ConfigurationError
 from carscraper.fingerprints import DISTINCT
-from carscraper.items import Car
+from carscraper.items import Car, SpecGroups
 from carscraper.pages import ListingPage, further_pages, read_page, read_specs, time_text
 from carscraper.responses.middleware import FETCHED_AT, PAGE, STORE_KEY, response_store
 from carscraper.responses.pages import PageName
@@ -152,7 +151,7 @@ class CarsSpider(Spider):
         texts = list({key.text for key in keys.values()})
         stored = await response_store(self.crawler).get_many(texts, self._config.spec_ttl)
         scraped_at = time_text(fetched_at)
-        groups: dict[str, list[dict[str, Any]]] = {}
+        groups: dict[str, SpecGroups] = {}
         for text, answer in stored.items():
             try:
                 groups[text] = self._groups(answer.status, answer.body)
@@ -198,11 +197,11 @@ class CarsSpider(Spider):
         for at in following:
             yield self.page_request(at, read.limit, sweep=read.sweep, end=end)
 
-    def _groups(self, status: int, body: bytes) -> list[dict[str, Any]]:
+    def _groups(self, status: int, body: bytes) -> SpecGroups:
         """The groups of a spec; empty when the API has none for this car (404). Raises `ApiError`."""
-        specs = _read_specs(status, body)
-        self._note_unknown(specs.unknown)
-        return specs.groups
+        groups, unknown = _read_specs(status, body)
+        self._note_unknown(unknown)
+        return groups
 
     def _note_unknown(self, fields: Iterable[str]) -> None:
         """Count fields that the API did not have when this was written; say so once for each."""
@@ -213,7 +212,7 @@ class CarsSpider(Spider):
 
 
 @lru_cache(_PARSED_SPECS)
-def _read_specs(status: int, body: bytes) -> Specs:
+def _read_specs(status: int, body: bytes) -> tuple[SpecGroups, frozenset[str]]:
     return read_specs(status, body)
 
 

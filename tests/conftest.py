@@ -20,3 +20,12 @@ def stand_in() -> Iterator[Callable[..., StandIn]]:
             return running.enter_context(StandIn(listings, **options))
 
         yield start
+
+
+LONG = ("throttle", "databases", "crash")
+"""Folders whose files take longest, since they wait for clocks and servers."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those go first, so that no worker is left alone with them at the end."""
+    items.sort(key=lambda item: item.path.parent.name not in LONG)

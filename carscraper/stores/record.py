@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from carscraper.api.units import SpecColumns, TypedRow, spec_columns, typed_row
-from carscraper.items import Car
+from carscraper.items import Car, SpecGroups
 
 _SPECS = 8192
 """Specifications of which the columns are kept, about 1.5 KB each: most cars have one that came before."""
@@ -63,7 +63,7 @@ class Records:
         return Record(car, attrs, specs, row, digest.digest())
 
     def _specs(self, groups: list[dict[str, Any]]) -> Specs:
-        text = orjson.dumps(groups)
+        text = groups.json if isinstance(groups, SpecGroups) else orjson.dumps(groups)
         digest = hashlib.blake2b(text, digest_size=_DIGEST).digest()
         columns = self._columns.get(digest)
         if columns is None:

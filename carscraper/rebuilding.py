@@ -132,6 +132,7 @@ class Rebuilding(Spider):
         self.finished = False
         """True once every page was fed; False when it was stopped before."""
         self._listings = pages.listings
+        self._names = {name.text: name for name in pages.names}
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
@@ -153,21 +154,23 @@ class Rebuilding(Spider):
     async def _feed(self, store: ResponseStore) -> None:
         self.crawler.stats.set_value("catalogue/total", self._listings)
         specs, walks = _StoredSpecs(store), Walks(self.limit)
+        unread, no_answers = dict(self._names), list[str]()
         async for stored in store.iterate(self.crawl_id):
             if is_stopping(self.crawler):
                 return
+            name = unread.pop(stored.key, None) or PageName.parse(stored.key)
             try:
-                page = read_page(
-                    stored.body, stored.url, sweep=PageName.parse(stored.key).sweep, limit=self.limit
-                )
+                page = read_page(stored.body, stored.url, sweep=name.sweep, limit=self.limit)
             except ApiError as error:
                 self.refused.append(GivenUp(stored.url, f"no answer: {error}"))
+                no_answers.append(_in_words(name))
                 continue
             walks.add(page, stored.url)
             cars, aside = await specs.merge(page.listings, stored)
             await self._process([*cars, *page.set_aside, *aside, page.read])
             await asyncio.sleep(0)  # so that what is waiting to be written can be
-        self.absent = walks.absent()
+        absent = [*map(_in_words, unread.values()), *walks.absent()]
+        self.absent = [page for page in dict.fromkeys(absent) if page not in no_answers]
         self.finished = True
 
     async def _process(self, items: Iterable[Any]) -> None:
@@ -183,6 +186,11 @@ class Rebuilding(Spider):
         self.crawler.stats.inc_value("item_scraped_count", passed)
         if dropped:
             self.crawler.stats.inc_value("item_dropped_count", dropped)
+
+
+def _in_words(name: PageName) -> str:
+    """A page as `Walks.absent` names it."""
+    return f"sweep {name.sweep}, offset {name.offset}"
 
 
 class _StoredSpecs:
@@ -246,6 +254,8 @@ async def stored_pages(settings: BaseSettings) -> tuple[list[StoredPages], int]:
     store = build_response_store(settings, spider=Rebuilding.name)
     try:
         await store.open()
+        if not await store.is_readable():
+            raise ConfigurationError("REDIS_URL: the response store does not answer")
         crawls = await store.crawls()
         found = [
             StoredPages(crawl.crawl_id, [PageName.parse(key) for key in crawl.keys], crawl.bytes)

@@ -28,15 +28,27 @@ class RebuiltBooks(Completeness):
     is stopped leaves `cars.json` and `run.json` as they were, since it can be had again.
     """
 
+    _writing = False
+    """True from when nothing is waited for any more: then the files are written, whoever stops the process."""
+
     def _on_idle(self) -> None:
         if rebuilding(self._crawler).finished:
             super()._on_idle()
 
     async def _on_closed(self, reason: str) -> None:
-        if self._closing_books is not None and not self._closed_books:
-            self._closing_books.cancel()
+        if self._closing_books is not None:
+            if self._writing:
+                await self._closing_books
+            else:
+                self._closing_books.cancel()
         if not self._closed_books:
             logger.error("The crawl was not built again (%s); cars.json is as it was", reason)
+
+    async def _finish(
+        self, reading: Reading, dead: list[DeadLetter], unfinished: int, stopped: str | None = None
+    ) -> Verdict:
+        self._writing = True
+        return await super()._finish(reading, dead, unfinished, stopped)
 
     def _sweep_again(self, reading: Reading) -> bool:
         return False
@@ -47,7 +59,7 @@ class RebuiltBooks(Completeness):
         reasons = list(verdict.reasons)
         if absent:
             some = "; ".join(absent[:_NAMED]) + ("; …" if len(absent) > _NAMED else "")
-            reasons.append(f"{len(absent)} pages of the crawl are not in the response store: {some}")
+            reasons.append(f"{len(absent)} pages of the crawl cannot be had from the response store: {some}")
         if refused:
             reasons.append(f"{len(refused)} pages of the crawl are no answers to this release")
         return replace(verdict, complete=not reasons, given_up=[*verdict.given_up, *refused], reasons=reasons)

@@ -83,6 +83,10 @@ class RedisResponseStore:
     async def open(self) -> None:
         """Nothing to do: the client connects when it is used."""
 
+    async def is_readable(self) -> bool:
+        """Whether the server answers."""
+        return await self._call("ping") is not None
+
     async def get_many(self, keys: Sequence[str], max_age: float) -> dict[str, StoredResponse]:
         """One MGET for all keys."""
         since = self._clock() - max_age
@@ -173,11 +177,13 @@ class RedisResponseStore:
         size = sum(found.size for found in (*crawls, *shared))
         removed = 0
         for crawl in crawls:
-            if crawl.left_ms > self._crawl_ttl_ms - max_crawl_age * 1000 and size <= max_bytes:
-                break
-            removed += await self._call("hlen", crawl.name) or 0
-            await self._call("unlink", crawl.name)
-            size -= crawl.size
+            too_old = not max_crawl_age or crawl.left_ms <= self._crawl_ttl_ms - max_crawl_age * 1000
+            if too_old or size > max_bytes:
+                removed += await self._call("hlen", crawl.name) or 0
+                await self._call("unlink", crawl.name)
+                size -= crawl.size
+            elif crawl.left_ms > self._crawl_ttl_ms:  # put when crawls were kept for longer
+                await self._call("pexpire", crawl.name, self._crawl_ttl_ms)
         doomed = []
         for answer in shared:
             if answer.left_ms >= self._ttl_ms - max_age * 1000 and size <= max_bytes:

@@ -69,6 +69,10 @@ class SqliteResponseStore:
         except (OSError, sqlite3.Error) as error:
             raise ConfigurationError(f"the response store {self._path} cannot be used: {error}") from error
 
+    async def is_readable(self) -> bool:
+        """True: a file that cannot be used was refused by `open`."""
+        return True
+
     async def get_many(self, keys: Sequence[str], max_age: float) -> dict[str, StoredResponse]:
         """One query for all keys."""
         return {stored.key: stored for stored in self._look_up(keys, self._clock() - max_age, None)}

@@ -60,6 +60,16 @@ def test_an_answer_is_gone_when_its_time_is_over(redis_server):
     scenario_on(redis_server().socket, scenario, ttl=0.05, crawl_ttl=0.05)
 
 
+def test_a_crawl_that_was_put_to_be_kept_for_longer_goes_when_it_would_have_been_put_now(redis_server):
+    async def scenario(store, client):
+        await store.put("page", 200, URL, b"x", crawl_id="one")
+        await client.pexpire("{cars}:responses-of:one", 90_000)
+        assert (await store.prune(10**9, math.inf, 50.0)).removed == 0
+        assert 49_000 < await client.pttl("{cars}:responses-of:one") <= 50_000
+
+    scenario_on(redis_server().socket, scenario)
+
+
 @pytest.mark.parametrize("ttl", [0.0, math.inf])
 def test_a_time_that_redis_cannot_count_is_brought_to_one_that_it_can(redis_server, ttl):
     async def scenario(store, client):

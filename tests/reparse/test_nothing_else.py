@@ -1,0 +1,183 @@
+"""What a rebuilding never does: ask anybody, disturb a crawl, or say that a listing is off the site."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawling import wait_until
+from tests.databases.looking import Databases, two_servers
+from tests.hostile.tripwires import Tripwire
+from tests.reparse.conftest import SECONDS, House
+from tests.reparse.no_network import DENIED
+from tests.standin import StandIn
+
+DENYING = (sys.executable, "-m", "tests.reparse.no_network")
+IN_PYTHON = {"ASYNCIO_EVENT_LOOP": "asyncio.SelectorEventLoop"}
+SLOW = {"CARS_PAGE_SIZE": 10, "CONCURRENT_REQUESTS": 4, "CARS_BATCH_SECONDS": 0.05, "CARS_LEASE_SECONDS": 1}
+
+
+def allowed(house: House) -> dict[str, str]:
+    return {"ALLOWED": f"127.0.0.1:{house.server.port}"} if house.server else {}
+
+
+def test_it_connects_to_nothing_but_its_stores(house: House, stand_in: Callable[..., StandIn]) -> None:
+    site = stand_in(120)
+    records = house.crawled(site)
+    asked = site.counts()
+    settings = {**IN_PYTHON, "CARS_API_URL": site.url, "ROBOTSTXT_OBEY": True}
+    assert house.reparsed(runner=DENYING, env=allowed(house), settings=settings) == records
+    run = house.reparse("--list", runner=DENYING, env=allowed(house), settings=settings)
+    assert run.wait(SECONDS) == 0, run.log
+    assert site.counts() == asked
+
+
+def test_a_crawl_would_be_denied_the_site(house: House, stand_in: Callable[..., StandIn]) -> None:
+    """The counterpart: what is denied above, a crawl needs."""
+    run = house.crawl(stand_in(20), runner=DENYING, env=allowed(house), settings=IN_PYTHON)
+    assert run.wait(SECONDS) == DENIED
+    assert "denied: socket." in run.log
+
+
+def test_neither_the_api_nor_a_proxy_nor_robots_txt_is_touched(
+    file_house: House, stand_in: Callable[..., StandIn]
+) -> None:
+    """On the event loop that it has when nobody asks for another."""
+    records = file_house.crawled(stand_in(60))
+    with Tripwire("127.0.0.1") as wire:
+        settings = {"CARS_API_URL": f"{wire.url}fw/public", "CARS_PROXIES": wire.url.rstrip("/")}
+        env = {"http_proxy": wire.url, "https_proxy": wire.url}
+        assert file_house.reparsed(settings=settings, env=env) == records
+        assert wire.touched == 0
+
+
+def started(house: House, site: StandIn, pages: int, **options: Any) -> Any:
+    """A crawl that has kept so many pages and is not at its end."""
+    run = house.crawl(site, settings=SLOW, **options)
+    wait_until(lambda: site.counts()["pages"] > pages or not run.running)
+    assert run.running, run.log
+    return run
+
+
+def test_a_crawl_that_can_go_on_is_left_as_it_is(
+    house: House, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    """With `JOBDIR` or Redis, byte by byte; and it goes on to its end."""
+    site = stand_in(200, rules=[{"fault": "delay", "seconds": 0.1}])
+    jobdir = None if house.server else tmp_path / "job"
+    run = started(house, site, 5, jobdir=jobdir)
+    run.kill()
+    before = state(house, jobdir)
+    assert before
+
+    rebuilt = house.reparse(settings={"JOBDIR": jobdir} if jobdir else {})
+    assert rebuilt.wait(SECONDS) == 1, rebuilt.log
+    assert "pages of the crawl cannot be had from the response store" in rebuilt.log
+    assert state(house, jobdir) == before
+
+    site.faults([])
+    records = house.crawled(site, jobdir=jobdir)
+    assert len(records) == 200
+    assert house.reparsed() == records
+
+
+def state(house: House, jobdir: Path | None) -> dict[str, bytes]:
+    """Everything that a crawl would go on with."""
+    if house.server is None:
+        assert jobdir is not None
+        files = [path for path in jobdir.rglob("*") if path.is_file()]
+        files += (house.output_dir / "batches").rglob("*resumable*")
+        return {str(path): path.read_bytes() for path in files}
+    with house.server.client() as client:
+        return {name.decode(): client.dump(name) for name in client.scan_iter()}
+
+
+def test_a_crawl_that_runs_is_not_disturbed(
+    house: House, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    site = stand_in(200, rules=[{"fault": "delay", "seconds": 0.5}])
+    run = started(house, site, 2, jobdir=None if house.server else tmp_path / "job")
+    rebuilt = house.reparse()
+    assert rebuilt.wait(SECONDS) == 1, rebuilt.log
+    assert run.running, run.log
+    site.faults([])
+    assert run.wait(SECONDS) == 0, run.log
+    assert sorted(run.cars()) == sorted(site.ids())
+    assert run.run_json()["status"] == "complete"
+
+
+def test_when_it_is_stopped_cars_json_is_as_it_was(
+    file_house: House, stand_in: Callable[..., StandIn]
+) -> None:
+    file_house.crawled(stand_in(120))
+    before = files(file_house)
+    pipelines = (
+        "{'tests.reparse.pipelines.Slow': 100, 'carscraper.pipelines.json_batches.JsonBatchesPipeline': 900}"
+    )
+    run = file_house.reparse(settings={"ITEM_PIPELINES": pipelines.replace("'", '"')})
+    wait_until(lambda: "Spider opened" in run.log or not run.running)
+    run.send(signal.SIGTERM)
+    assert run.wait(SECONDS) == 1
+    assert "The crawl was not built again (shutdown); cars.json is as it was" in run.log
+    assert files(file_house) == before
+
+
+def files(house: House) -> dict[str, bytes]:
+    return {name: (house.output_dir / name).read_bytes() for name in ("cars.json", "run.json")}
+
+
+@pytest.fixture(scope="module")
+def databases() -> Any:
+    with two_servers() as servers:
+        yield servers
+
+
+def test_records_go_to_the_databases_and_no_listing_is_marked_as_removed(
+    file_house: House, databases: Databases, stand_in: Callable[..., StandIn]
+) -> None:
+    """A complete crawl of everything marks what it has not seen; a rebuilding of the same crawl does not."""
+    larger, smaller = stand_in(120), stand_in(120)
+    lost = larger.ids()[:5]
+    smaller.churn(remove=lost)
+    file_house.crawled(larger, env=databases.env)
+    records = file_house.crawled(smaller)
+    assert file_house.reparsed(env=databases.env) == records
+    assert databases.removed() == (set(), set())
+    assert databases.counts() == (120, 120)
+    read_at = {document["last_seen"] for document in databases.documents().values()}
+    assert len(read_at) > 1, "what was built again has come"
+
+    file_house.crawled(smaller, env=databases.env)
+    assert databases.removed() == (set(lost), set(lost)), "the counterpart: a crawl marks them"
+
+
+def test_databases_that_were_empty_have_what_a_crawl_would_have_brought(
+    file_house: House, databases: Databases, stand_in: Callable[..., StandIn]
+) -> None:
+    site = stand_in(80)
+    file_house.crawled(site)
+    empty = Databases(databases.mongo, databases.postgres)
+    file_house.reparsed(env=empty.env)
+    assert empty.counts() == (80, 80)
+    assert set(empty.documents()) == set(empty.rows()) == set(site.ids())
+
+
+def test_the_pages_of_the_crawl_stay_for_another_time(house: House, stand_in: Callable[..., StandIn]) -> None:
+    house.crawled(stand_in(60))
+    listed = house.reparse("--list")
+    assert listed.wait(SECONDS) == 0
+    house.reparsed()
+    again = house.reparse("--list")
+    assert again.wait(SECONDS) == 0
+    assert without_sizes(again.log) == without_sizes(listed.log)
+
+
+def without_sizes(text: str) -> str:
+    """Redis says to the byte what it needs, which may differ from one time to the next."""
+    return re.sub(r"[\d,.]+ MB", "", re.sub(r" +\d+  20", "  20", text))

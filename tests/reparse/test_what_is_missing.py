@@ -1,0 +1,125 @@
+"""What the store does not have any more, or this release does not read, is named; nothing is guessed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+from tests.reparse.conftest import SECONDS, House
+from tests.standin import StandIn
+
+STRICTER = (sys.executable, "-m", "tests.reparse.stricter")
+
+
+def without(records: list[bytes], lost: set[str]) -> list[bytes]:
+    return [record for record in records if json.loads(record)["id"] not in lost]
+
+
+def test_a_specification_that_is_gone_sets_its_listings_aside(
+    house: House, stand_in: Callable[..., StandIn]
+) -> None:
+    site = stand_in(120)
+    records = house.crawled(site)
+    first = json.loads(records[0])["car_attrs"]
+    assert house.drop(f"{first['code']}/{first['year']}") == 1
+    lost = {
+        record["id"]
+        for record in map(json.loads, records)
+        if (record["car_attrs"]["code"], record["car_attrs"]["year"]) == (first["code"], first["year"])
+    }
+    run = house.reparse()
+    assert run.wait(SECONDS) == 1, run.log
+    assert house.records() == without(records, lost)
+    found = run.run_json()
+    assert {item["id"] for item in found["set_aside"]} == lost
+    assert {item["problem"] for item in found["set_aside"]} == {
+        "its specification is not in the response store"
+    }
+    assert found["reasons"][0] == f"{len(lost)} listings were set aside"
+    assert "NOT COMPLETE" in run.log
+
+
+def test_a_page_that_is_gone_is_named(house: House, stand_in: Callable[..., StandIn]) -> None:
+    site = stand_in(120)
+    records = house.crawled(site, settings={"CARS_PAGE_SIZE": 20})
+    assert house.drop("/001/000000040/") == 1
+    run = house.reparse()
+    assert run.wait(SECONDS) == 1, run.log
+    rebuilt = house.records()
+    assert set(rebuilt) < set(records)
+    assert len(records) - 20 <= len(rebuilt) < len(records)
+    [reason] = [text for text in run.run_json()["reasons"] if "response store" in text]
+    assert reason == "1 pages of the crawl cannot be had from the response store: sweep 1, offset 40"
+
+
+def test_a_page_of_a_limited_crawl_that_is_gone_is_named(
+    file_house: House, stand_in: Callable[..., StandIn]
+) -> None:
+    """Where the API's total says nothing."""
+    file_house.crawled(stand_in(120), "-a", "limit=60", settings={"CARS_PAGE_SIZE": 20})
+    assert file_house.drop("/001/000000020/") == 1
+    run = file_house.reparse()
+    assert run.wait(SECONDS) == 1, run.log
+    assert "1 pages of the crawl cannot be had from the response store: sweep 1, offset 20" in run.log
+
+
+def test_a_page_that_is_damaged_is_named(file_house: House, stand_in: Callable[..., StandIn]) -> None:
+    file_house.crawled(stand_in(120), settings={"CARS_PAGE_SIZE": 20})
+    with closing(sqlite3.connect(file_house.output_dir / "responses.sqlite")) as connection, connection:
+        connection.execute(
+            "UPDATE response SET body = substr(body, 1, 100) WHERE instr(key, '/001/000000100/')"
+        )
+    run = file_house.reparse()
+    assert run.wait(SECONDS) == 1, run.log
+    assert "1 pages of the crawl cannot be had from the response store: sweep 1, offset 100" in run.log
+
+
+def test_listings_that_a_wrong_release_set_aside_are_there_once_it_is_mended(
+    house: House, stand_in: Callable[..., StandIn]
+) -> None:
+    """What this is for: the crawl was read wrongly, and need not be repeated."""
+    site = stand_in(250)
+    run = house.crawl(site, runner=STRICTER, settings={"CARS_MAX_DRIFT": 1})
+    assert run.wait(SECONDS) == 1, run.log
+    aside = run.run_json()["set_aside_count"]
+    asked = site.counts()
+    rebuilt = house.reparse()
+    assert rebuilt.wait(SECONDS) in (0, 1), rebuilt.log
+    kept = rebuilt.run_json()
+    assert aside > 0
+    # Specifications of listings that did not fit were not asked for, unless others needed them.
+    assert kept["kept"] + kept["set_aside_count"] == 250
+    assert kept["set_aside_count"] < aside
+    assert {item["problem"] for item in kept["set_aside"]} <= {
+        "its specification is not in the response store"
+    }
+    assert site.counts() == asked
+
+    house.crawled(site)
+    sound = house.records()
+    assert len(sound) == 250
+    assert len(house.reparsed(runner=STRICTER, status=1)) == 250 - aside
+    assert house.reparsed() == sound
+
+
+def test_a_page_that_this_release_does_not_read_is_named(
+    file_house: House, stand_in: Callable[..., StandIn]
+) -> None:
+    file_house.crawled(stand_in(120), settings={"CARS_PAGE_SIZE": 20})
+    with closing(sqlite3.connect(file_house.output_dir / "responses.sqlite")) as connection, connection:
+        (body,) = connection.execute(
+            "SELECT body FROM response WHERE instr(key, '/specs') OR crawl_id IS NULL"
+        ).fetchone()
+        connection.execute("UPDATE response SET body = ? WHERE instr(key, '/001/000000060/')", (body,))
+    run = file_house.reparse()
+    assert run.wait(SECONDS) == 1, run.log
+    found: dict[str, Any] = run.run_json()
+    [refused] = found["given_up"]
+    assert "offset%5D=60&" in refused["url"]
+    assert refused["reason"].startswith("no answer: meta: is missing")
+    assert "1 pages of the crawl are no answers to this release" in found["reasons"]
+    assert not any("response store" in reason for reason in found["reasons"])

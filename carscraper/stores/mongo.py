@@ -14,15 +14,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import struct
 import warnings
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_plus
 
 import bson
+import orjson
 from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
 from bson.errors import BSONError
 from bson.int64 import Int64
@@ -63,6 +66,8 @@ _LONGEST_REASON = 300
 """Characters of what the server or its client says that are passed on."""
 _FAREWELL = 1.0
 """Seconds that a server is given to take note of the end."""
+_SPECS = 4096
+"""Specifications kept encoded, about 4 KB each."""
 _PAGE = 300
 """Documents in memory while all are read."""
 _CHUNK = 1000
@@ -466,7 +471,6 @@ def _encode(reading: _Reading) -> RawBSONDocument:
         "url": car.url,
         "scraped_at": at,
         "car_attrs": car.car_attrs,
-        "car_specs": car.car_specs,
         "price_zar": price,
         "digest": record.digest,
         "first_seen": at,
@@ -474,12 +478,23 @@ def _encode(reading: _Reading) -> RawBSONDocument:
         "removed_at": None,
         "prices": [] if price is None else [{"seen_at": at, "price_zar": price}],
     }
-    encoded = bson.encode(document)
+    most, specs = bson.encode(document), _specs_element(record.specs.json)
+    encoded = struct.pack("<i", len(most) + len(specs)) + most[4:-1] + specs + most[-1:]
     if len(encoded) > LARGEST:
         raise ValueError(f"its {len(encoded)} bytes are more than {LARGEST}")
-    if b"$ref\0" in encoded and bson.decode(encoded, _CODEC) != document:
+    whole = {**document, "car_specs": car.car_specs}
+    if b"$ref\0" in encoded and bson.decode(encoded, _CODEC) != whole:
         raise ValueError("$ref and $id together are a reference to another document in MongoDB")
     return RawBSONDocument(encoded)
+
+
+@lru_cache(_SPECS)
+def _specs_element(text: bytes) -> bytes:
+    """The element `car_specs` of a document, made of JSON: most of it, and the same for all cars of a kind.
+
+    In BSON, a document is its length, its elements one after the other, and a zero.
+    """
+    return bson.encode({"car_specs": orjson.loads(text)})[4:-1]
 
 
 def _is_too_deep(record: Record) -> bool:

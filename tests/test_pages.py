@@ -1,0 +1,161 @@
+"""What is kept of a listing page, which pages follow from it, and which are absent; without any crawl."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carscraper.api.endpoints import search_url
+from carscraper.demo.catalogue import Catalogue
+from carscraper.exceptions import ApiError
+from carscraper.items import PageRead, SpecGroups
+from carscraper.pages import ListingPage, Walks, further_pages, read_page, read_specs, time_text
+from tests.api import samples
+
+BASE = "http://site/fw/public"
+QUERY = (("include_featured", "true"), ("sort[date]", "desc"))
+
+
+def address(offset: int, limit: int = 20) -> str:
+    return search_url(BASE, offset=offset, limit=limit)
+
+
+def body_of(catalogue: Catalogue, offset: int, limit: int = 20) -> bytes:
+    return orjson.dumps(catalogue.page(offset, limit, BASE, QUERY))
+
+
+def page_of(catalogue: Catalogue, offset: int, sweep: int = 1, limit: int | None = None) -> ListingPage:
+    return read_page(body_of(catalogue, offset), address(offset), sweep=sweep, limit=limit)
+
+
+def test_a_page_names_its_listings_and_keeps_each_once() -> None:
+    page = page_of(Catalogue(100), 20)
+    assert (page.read.sweep, page.read.offset, page.read.limit, page.read.total) == (1, 20, 20, 100)
+    ids = [listing.id for listing in page.listings]
+    assert len(ids) == len(set(ids)) >= 20
+    assert set(page.read.ids) <= set(ids)
+    assert page.next is not None
+    assert page_of(Catalogue(100), 80).next is None
+
+
+def test_another_page_than_the_one_that_was_asked_for_is_no_answer() -> None:
+    with pytest.raises(ApiError, match="answers offset 20 instead of 40"):
+        read_page(body_of(Catalogue(100), 20), address(40), sweep=1, limit=None)
+
+
+def test_a_next_that_leads_back_is_no_answer() -> None:
+    document = Catalogue(100).page(40, 20, BASE, QUERY)
+    document["links"]["next"] = address(20)
+    with pytest.raises(ApiError, match="leads back, from offset 40 by 20"):
+        read_page(orjson.dumps(document), address(40), sweep=1, limit=None)
+
+
+def test_what_does_not_fit_is_set_aside_and_named() -> None:
+    wrong = samples.listing(1, year="2017")
+    page = read_page(
+        samples.body(samples.page(wrong, samples.listing(2))), "http://h/?page[offset]=0", sweep=1, limit=None
+    )
+    [item] = page.set_aside
+    assert (item.id, item.path) == ("1", "data[0].attributes.year")
+    assert [listing.id for listing in page.listings] == ["2"]
+    assert page.read.ids == ["2", "1"]
+
+
+@pytest.mark.parametrize(("offset", "kept"), [(0, 20), (20, 10), (40, 0)])
+def test_a_limit_leaves_out_what_lies_beyond_and_what_is_featured(offset: int, kept: int) -> None:
+    assert len(page_of(Catalogue(100), offset, limit=30).listings) == kept
+
+
+def test_the_pages_of_a_catalogue_lead_to_each_other() -> None:
+    first = page_of(Catalogue(90), 0)
+    following, end = further_pages(first.read, first.next, end=None, limit=None)
+    assert (following, end) == ([20, 40, 60, 80], 100)
+    for offset in following:
+        page = page_of(Catalogue(90), offset)
+        assert further_pages(page.read, page.next, end=end, limit=None) == ([], end)
+
+
+def test_every_second_sweep_is_half_a_page_off() -> None:
+    first = page_of(Catalogue(90), 0, sweep=2)
+    assert further_pages(first.read, first.next, end=None, limit=None)[0] == [10, 30, 50, 70]
+
+
+def test_a_catalogue_that_grew_is_followed_to_its_end_but_not_beyond_a_limit() -> None:
+    page = page_of(Catalogue(130), 80)
+    assert further_pages(page.read, page.next, end=100, limit=None)[0] == [100]
+    assert further_pages(page.read, page.next, end=100, limit=100)[0] == []
+
+
+def walk(catalogue: Catalogue, offsets: list[int], sweep: int = 1, limit: int | None = None) -> Walks:
+    walks = Walks(limit)
+    for offset in offsets:
+        walks.add(page_of(catalogue, offset, sweep, limit), address(offset))
+    return walks
+
+
+@given(st.integers(0, 150), st.sampled_from([None, 1, 45, 1000]), st.data())
+def test_exactly_the_pages_that_are_gone_are_absent(
+    total: int, limit: int | None, data: st.DataObject
+) -> None:
+    """But for the first, without which nobody knows of the others."""
+    catalogue = Catalogue(total)
+    wanted = list(range(20, min(total, limit or total), 20))
+    there = data.draw(st.lists(st.sampled_from(wanted), unique=True)) if wanted else []
+    absent = walk(catalogue, [*there, 0], limit=limit).absent()
+    assert absent == [f"sweep 1, offset {offset}" for offset in wanted if offset not in there]
+    assert walk(catalogue, there, limit=limit).absent()[0] == "sweep 1, offset 0"
+
+
+def test_of_a_first_page_that_was_fetched_twice_the_later_one_counts() -> None:
+    walks = walk(Catalogue(80), [20, 40, 60])
+    walks.add(page_of(Catalogue(90), 0), address(0))
+    assert walks.absent() == ["sweep 1, offset 80"]
+    walks.add(page_of(Catalogue(80), 0), address(0))
+    assert walks.absent() == []
+
+
+def test_a_sweep_that_is_not_there_at_all_is_absent() -> None:
+    walks = walk(Catalogue(20), [0])
+    walks.add(page_of(Catalogue(20), 0, sweep=3), address(0))
+    assert walks.absent() == ["sweep 2, offset 0"]
+
+
+def test_a_pushed_page_is_followed_by_its_next_alone() -> None:
+    walks = walk(Catalogue(20), [0])
+    pushed = page_of(Catalogue(100), 60, sweep=0)
+    walks.add(pushed, address(60))
+    assert walks.absent() == [pushed.next]
+    assert pushed.next is not None
+    last = read_page(body_of(Catalogue(100), 80), pushed.next, sweep=0, limit=None)
+    walks.add(last, pushed.next)
+    assert walks.absent() == []
+
+
+def test_a_specification_that_the_api_does_not_have_is_empty() -> None:
+    assert read_specs(404, b"<html>") == (SpecGroups(), frozenset())
+    groups, unknown = read_specs(200, samples.body(samples.specs()))
+    assert (groups, unknown) == (samples.specs()["data"][0], frozenset())
+    assert json.loads(groups.json) == samples.specs()["data"][0]
+    with pytest.raises(ApiError):
+        read_specs(200, b"{}")
+
+
+@given(st.integers(0, 4 * 10**12))
+def test_a_time_is_cut_to_milliseconds_and_sorts_as_text(milliseconds: int) -> None:
+    text = time_text(milliseconds / 1000 + 0.0005)
+    assert text.endswith("Z")
+    assert len(text) == len("2026-11-20T10:15:00.123Z")
+    found = datetime.fromisoformat(text)
+    assert found.tzinfo == UTC
+    assert abs(found.timestamp() * 1000 - milliseconds) < 1
+    assert time_text(milliseconds / 1000 + 1) > text
+
+
+def test_a_page_read_is_what_the_verdict_needs() -> None:
+    read = page_of(Catalogue(45), 40).read
+    assert read == PageRead(1, 40, read.limit, 45, read.ids, 0)

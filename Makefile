@@ -63,8 +63,8 @@ check: $(VENV)/.dev  ## ruff and mypy --strict
 	$(BIN)/mypy
 
 .PHONY: bench
-bench: $(VENV)/.dev  ## this crawl, stock Scrapy and a bare client, side by side
-	$(BIN)/python -m benchmarks.bench --listings $(LISTINGS)
+bench: $(VENV)/.dev servers  ## this crawl with and without databases, built again, and others, side by side
+	$(BIN)/python -m benchmarks.bench --only ours,databases,reparse,stock,bare --listings $(LISTINGS)
 
 .PHONY: bench-frontier
 bench-frontier: $(VENV)/.dev servers  ## the queue against scrapy-redis' queue, on one Redis

@@ -17,8 +17,10 @@ from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parent.parent
 AT_ONCE = 32
-OURS = ("ours", "scheduler", "jobdir", "redis", "databases")
-"""This crawl, as it comes; with other queues: Scrapy's own in memory, a file, a Redis; with both databases."""
+OURS = ("ours", "scheduler", "jobdir", "redis", "databases", "reparse")
+"""This crawl, as it comes; with other queues: Scrapy's own in memory, a file, a Redis; with both databases; and built
+again from what it has stored.
+"""
 _OURS = ("CARS_", "SCRAPY", "REDIS_URL", "MONGO_URI", "POSTGRES_DSN", "JOBDIR", "LOG_LEVEL")
 _PIECE = 1 << 20
 _BETWEEN = re.compile(r"[\s,]*")
@@ -86,6 +88,8 @@ def command(name: str, url: str, page_size: int, output: Path, redis_url: str = 
     elif name == "redis":
         settings["REDIS_URL"] = redis_url
     pairs = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+    if name == "reparse":
+        return [python, "-m", "scrapy", "reparse", *pairs]
     return [python, "-m", "scrapy", "crawl", "cars", *pairs]
 
 

@@ -198,29 +198,29 @@ class _StoredSpecs:
 
     def __init__(self, store: ResponseStore) -> None:
         self._store = store
-        self._found: dict[str, SpecGroups | SetAside] = {}
-        """By key; instead of groups, why there are none, as it is said of each listing."""
+        self._found: dict[tuple[str, int], SpecGroups | SetAside] = {}
+        """By code and year; instead of groups, why there are none, as it is said of each listing."""
         self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         """Label and value, names first, to a row of nothing else."""
 
     async def merge(self, listings: list[Listing], page: StoredResponse) -> tuple[list[Car], list[SetAside]]:
         """The cars of a page, and its listings whose specification is not to be had."""
-        keys = [SpecKey(listing.code, listing.year).text for listing in listings]
-        await self._look_up([key for key in dict.fromkeys(keys) if key not in self._found])
+        await self._look_up({(listing.code, listing.year) for listing in listings}.difference(self._found))
         scraped_at = time_text(page.fetched_at)
         cars, aside = [], []
-        for listing, key in zip(listings, keys, strict=True):
-            found = self._found[key]
+        for listing in listings:
+            found = self._found[listing.code, listing.year]
             if isinstance(found, SetAside):
                 aside.append(SetAside(found.url or page.url, found.path, found.problem, listing.id))
             else:
                 cars.append(Car(listing.id, listing.url, scraped_at, listing.attributes, found))
         return cars, aside
 
-    async def _look_up(self, keys: list[str]) -> None:
-        stored = await self._store.get_many(keys, math.inf) if keys else {}
-        for key in keys:
-            answer = stored.get(key)
+    async def _look_up(self, keys: set[tuple[str, int]]) -> None:
+        texts = {key: SpecKey(*key).text for key in keys}
+        stored = await self._store.get_many(list(texts.values()), math.inf) if keys else {}
+        for key, text in texts.items():
+            answer = stored.get(text)
             if answer is None:
                 self._found[key] = SetAside("", "car_specs", "its specification is not in the response store")
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -85,6 +86,31 @@ def test_the_command_prints_a_line_per_contestant_and_the_ratios(capsys: pytest.
     assert lines[0] == "120 listings, pages of 60"
     assert [line.split("  ")[0] for line in lines[2:4]] == ["stock Scrapy", "bare asyncio client"]
     assert lines[4].startswith("stock Scrapy / bare asyncio client: wall ")
+
+
+def test_a_crawl_that_is_built_again_is_compared_with_the_crawl(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which has to be a whole one, and five times as slow."""
+    assert bench.main(["--listings=120", "--only=reparse"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    crawled, again = (line.split() for line in lines[2:4])
+    assert (crawled[:2], again[:3]) == (["this", "crawl"], ["…", "built", "again"])
+    assert again[6:] == ["0", "0", "0", "120", "120", "0", "0.00"]
+    assert re.fullmatch(r"a crawl takes \d+\.\d times as long as building it again", lines[-1])
+
+    monkeypatch.setattr(bench, "WHOLE", 100)
+    monkeypatch.setattr(bench, "TIMES_FASTER", 1000)
+    assert bench.main(["--listings=120", "--only=reparse"]) == 1
+
+
+def test_records_that_are_not_those_of_the_crawl_are_the_exit_status(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fingerprints = iter([1, 2])
+    monkeypatch.setattr(bench, "fingerprint", lambda path: next(fingerprints))
+    assert bench.main(["--listings=120", "--only=reparse"]) == 1
+    assert "other records than those of the crawl" in capsys.readouterr().err
 
 
 def test_a_wrong_number_of_records_is_the_exit_status(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-import threading
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -118,7 +120,10 @@ def peak_of(run: Any) -> int:
 
 def test_the_memory_of_a_process_is_seen() -> None:
     """The counterpart."""
-    before = memory_of(threading.get_native_id())
-    held = b"x" * (50 * 2**20)
-    assert memory_of(threading.get_native_id()) - before > 40 * 2**20
-    assert held
+    holds = "held = bytearray(50 * 2**20); held[:] = b'x' * len(held); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", holds], stdin=PIPE, stdout=PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        held = memory_of(process.pid)
+        process.kill()
+    assert held > 40 * 2**20

@@ -8,17 +8,32 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.utils.misc import load_object
+
 from carscraper.exceptions import CarscraperError
 from carscraper.feeds import Feeds
 from carscraper.monitoring.completeness import Completeness, summary
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler, CrawlerProcessBase
+    from scrapy.crawler import Crawler
+    from scrapy.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 
-def run_to_verdict(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any) -> int:
+def crawler_process(settings: Settings) -> AsyncCrawlerProcess:
+    """Scrapy's process for crawls, on the one event loop that the settings name.
+
+    Scrapy alone makes asyncio's own loop first and drops it open when another is wanted, of which Python may complain
+    on stderr, at a time of its choice.
+    """
+    if name := settings["ASYNCIO_EVENT_LOOP"]:
+        asyncio.set_event_loop(load_object(name)())
+    return AsyncCrawlerProcess(settings)
+
+
+def run_to_verdict(process: AsyncCrawlerProcess, crawler: Crawler, **arguments: Any) -> int:
     """Run the crawler, which gets the `arguments`, and print the verdict that its `Completeness` has reached.
 
     Returns 0: complete, or there is nobody who says whether it is. 1: it is not, it was stopped or failed, or a feed
@@ -30,8 +45,7 @@ def run_to_verdict(process: CrawlerProcessBase, crawler: Crawler, **arguments: A
     gc.set_threshold(20_000, 20, 50)
     failed: list[int] = []
     running = process.crawl(crawler, **arguments)
-    if isinstance(running, asyncio.Task):
-        running.add_done_callback(lambda task: failed.append(_failure(task)))
+    running.add_done_callback(lambda task: failed.append(_failure(task)))
     process.start()
     if any(failed):
         return max(failed)

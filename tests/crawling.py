@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -28,11 +27,6 @@ FULL_SPEED = {
     "CONCURRENT_REQUESTS": 32,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 32,
 }
-_LOOP_LEFT_OPEN = re.compile(
-    r"Exception ignored in: <function BaseEventLoop.__del__.*?ValueError: Invalid file descriptor: -1\n",
-    re.DOTALL,
-)
-"""What Python 3.11.2 says at the end of a process whose reactor was installed and never run."""
 _OURS = ("CARS_", "SCRAPY_", "REDIS_", "MONGO_", "POSTGRES_", "JOBDIR")
 
 
@@ -53,8 +47,7 @@ class Crawl:
     @property
     def log(self) -> str:
         """Standard output and error so far."""
-        text = os.pread(self._log, os.fstat(self._log).st_size, 0).decode(errors="replace")
-        return _LOOP_LEFT_OPEN.sub("", text)
+        return os.pread(self._log, os.fstat(self._log).st_size, 0).decode(errors="replace")
 
     @property
     def running(self) -> bool:

@@ -8,13 +8,14 @@ import sys
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
+from scrapy.utils.log import install_scrapy_root_handler
 
 from carscraper.config import Config
 from carscraper.connection import redis_client
 from carscraper.exceptions import ConfigurationError
 from carscraper.exporters import check_feeds
 from carscraper.frontier.build import make_jobdir
-from carscraper.running import run_to_verdict
+from carscraper.running import crawler_process, run_to_verdict
 from carscraper.spiders.cars import CarsSpider, read_arguments
 from carscraper.stores.build import check_databases
 
@@ -24,6 +25,8 @@ class Command(ScrapyCrawl):
     at start.
     """
 
+    requires_crawler_process = False  # `run` makes it, once nothing is refused any more
+
     def short_desc(self) -> str:
         """One line for `scrapy --help`."""
         return "Run a spider; exits 0 only when nothing is missing"
@@ -32,8 +35,9 @@ class Command(ScrapyCrawl):
         """Check what was asked for, crawl, and report the verdict."""
         if len(args) != 1:
             raise UsageError("name one spider, as in: scrapy crawl cars")
-        if self.settings is None or self.crawler_process is None:
+        if self.settings is None:
             raise RuntimeError("a command runs through scrapy.cmdline")
+        install_scrapy_root_handler(self.settings)
         try:
             spider = get_spider_loader(self.settings).load(args[0])
         except KeyError:
@@ -50,6 +54,7 @@ class Command(ScrapyCrawl):
         except ConfigurationError as error:
             self._refuse(str(error))
             return
+        self.crawler_process = crawler_process(self.settings)
         self.exitcode = run_to_verdict(self.crawler_process, self._create_crawler(spider), **opts.spargs)
 
     def _refuse(self, problem: str) -> None:

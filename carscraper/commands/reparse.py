@@ -10,12 +10,14 @@ from collections.abc import Iterator
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
+from scrapy.utils.log import install_scrapy_root_handler
 
 from carscraper.config import Config
 from carscraper.exceptions import CarscraperError, ConfigurationError
 from carscraper.rebuilding import SETTINGS, Rebuilding, StoredPages, stored_pages
 from carscraper.responses.retention import megabytes
-from carscraper.running import run_to_verdict
+from carscraper.running import crawler_process, run_to_verdict
+from carscraper.stores.build import check_databases
 
 
 class Command(ScrapyCommand):
@@ -24,6 +26,7 @@ class Command(ScrapyCommand):
     """
 
     requires_project = True
+    requires_crawler_process = False  # `run` makes it, once nothing is refused any more
 
     def syntax(self) -> str:
         """Nothing but options."""
@@ -41,33 +44,28 @@ class Command(ScrapyCommand):
         )
         parser.add_argument("--crawl", metavar="ID", help="which of them (default: the one that began last)")
 
-    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Scrapy's own; a list goes without its log."""
-        super().process_options(args, opts)
-        if opts.list and self.settings is not None:
-            self.settings.set("LOG_ENABLED", False, priority="cmdline")
-
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """List the crawls, or build one of them again and report the verdict."""
         if args:
             raise UsageError(f"nothing but options is understood: {' '.join(args)}", print_help=False)
-        if self.settings is None or self.crawler_process is None:
+        if self.settings is None:
             raise RuntimeError("a command runs through scrapy.cmdline")
+        install_scrapy_root_handler(self.settings)
         try:
             config = Config.from_settings(self.settings)
             config.make_output_dir()
-            # With a loop of its own, that which Scrapy has set stays.
-            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-                crawls, size = runner.run(stored_pages(self.settings))
+            crawls, size = asyncio.run(stored_pages(self.settings))
             if opts.list:
                 sys.stdout.write("\n".join(_table(crawls, size, config)) + "\n")
                 return
             chosen = _chosen(crawls, opts.crawl)
+            check_databases(self.settings)
         except CarscraperError as error:
             self.exitcode = 2
             sys.stderr.write(f"error: {error}\n")
             return
         self.settings.setdict(SETTINGS, priority="cmdline")
+        self.crawler_process = crawler_process(self.settings)
         crawler = self.crawler_process.create_crawler(Rebuilding)
         self.exitcode = run_to_verdict(self.crawler_process, crawler, pages=chosen)
 

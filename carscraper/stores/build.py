@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from carscraper.exceptions import ConfigurationError, StoreRefused, StoreUnavailable
@@ -42,9 +41,7 @@ def check_databases(settings: BaseSettings) -> None:
 
     Raises `ConfigurationError`, which names the setting.
     """
-    # In a thread, since this one may have an event loop already, which Scrapy is going to use.
-    with ThreadPoolExecutor(1) as elsewhere:
-        elsewhere.submit(asyncio.run, _open_all(settings)).result()
+    asyncio.run(_open_all(settings))
 
 
 async def _open_all(settings: BaseSettings) -> None:

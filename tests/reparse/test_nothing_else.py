@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import sys
@@ -113,17 +114,24 @@ def test_a_crawl_that_runs_is_not_disturbed(
 
 
 def test_when_it_is_stopped_cars_json_is_as_it_was(
-    file_house: House, stand_in: Callable[..., StandIn]
+    file_house: House, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
     file_house.crawled(stand_in(120))
     before = files(file_house)
-    pipelines = (
-        "{'tests.reparse.pipelines.Slow': 100, 'carscraper.pipelines.json_batches.JsonBatchesPipeline': 900}"
+    pipelines = {
+        "tests.reparse.pipelines.Slow": 100,
+        "tests.reparse.pipelines.Notebook": 200,
+        "carscraper.pipelines.json_batches.JsonBatchesPipeline": 900,
+    }
+    notebook = tmp_path / "notebook"
+    run = file_house.reparse(
+        settings={"ITEM_PIPELINES": json.dumps(pipelines)}, env={"NOTEBOOK": str(notebook)}
     )
-    run = file_house.reparse(settings={"ITEM_PIPELINES": pipelines.replace("'", '"')})
-    wait_until(lambda: "Spider opened" in run.log or not run.running)
+    # Scrapy ends without a word when it is stopped before its engine has started.
+    wait_until(lambda: not run.running or (notebook.exists() and "car" in notebook.read_text()))
     run.send(signal.SIGTERM)
     assert run.wait(SECONDS) == 1
+    assert "The crawl was not built again (shutdown); cars.json is as it was" in run.log
     assert files(file_house) == before
 
 

@@ -105,7 +105,7 @@ def _number(whole: str, point: str | None, part: str | None, *, fine: bool) -> i
     return float(f"{whole.replace(' ', '').replace(',', '')}.{part}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TypedRow:
     """One car as a flat row: columns in this order, None where the API gives no value or none that is read.
 

@@ -20,9 +20,9 @@ from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mappi
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_plus
+from weakref import WeakKeyDictionary
 
 import bson
 import orjson
@@ -39,7 +39,7 @@ from pymongo.uri_parser import split_options
 from carscraper.exceptions import ConfigurationError, StoreError, StoreRefused, StoreUnavailable
 from carscraper.items import Car
 from carscraper.stores.contract import Refused, StoredCar
-from carscraper.stores.record import Record
+from carscraper.stores.record import Record, Specs
 
 Document = dict[str, Any]
 Write = InsertOne[Any] | UpdateOne
@@ -66,8 +66,6 @@ _LONGEST_REASON = 300
 """Characters of what the server or its client says that are passed on."""
 _FAREWELL = 1.0
 """Seconds that a server is given to take note of the end."""
-_SPECS = 4096
-"""Specifications kept encoded, about 4 KB each."""
 _PAGE = 300
 """Documents in memory while all are read."""
 _CHUNK = 1000
@@ -463,8 +461,7 @@ def _encoded(
 
 def _encode(reading: _Reading) -> RawBSONDocument:
     car, record, at = reading.record.car, reading.record, reading.at
-    if _is_too_deep(record):
-        raise ValueError(f"it is nested deeper than {DEEPEST} levels")
+    _refuse_too_deep(car.car_attrs, record.attrs_json)
     price = record.row.price_zar
     document = {
         "_id": car.id,
@@ -478,7 +475,7 @@ def _encode(reading: _Reading) -> RawBSONDocument:
         "removed_at": None,
         "prices": [] if price is None else [{"seen_at": at, "price_zar": price}],
     }
-    most, specs = bson.encode(document), _specs_element(record.specs.json)
+    most, specs = bson.encode(document), _specs_element(record)
     encoded = struct.pack("<i", len(most) + len(specs)) + most[4:-1] + specs + most[-1:]
     if len(encoded) > LARGEST:
         raise ValueError(f"its {len(encoded)} bytes are more than {LARGEST}")
@@ -488,22 +485,28 @@ def _encode(reading: _Reading) -> RawBSONDocument:
     return RawBSONDocument(encoded)
 
 
-@lru_cache(_SPECS)
-def _specs_element(text: bytes) -> bytes:
-    """The element `car_specs` of a document, made of JSON: most of it, and the same for all cars of a kind.
+_specs_elements: WeakKeyDictionary[Specs, bytes] = WeakKeyDictionary()
+
+
+def _specs_element(record: Record) -> bytes:
+    """The element `car_specs` of a document: most of it, and the same for all cars of a kind.
 
     In BSON, a document is its length, its elements one after the other, and a zero.
     """
-    return bson.encode({"car_specs": orjson.loads(text)})[4:-1]
+    element = _specs_elements.get(record.specs)
+    if element is None:
+        _refuse_too_deep(record.car.car_specs, record.specs_json)
+        element = bson.encode({"car_specs": orjson.loads(record.specs_json)})[4:-1]
+        _specs_elements[record.specs] = element
+    return element
 
 
-def _is_too_deep(record: Record) -> bool:
-    """Whether it would be deeper than `DEEPEST` levels, with the document and its field around it."""
+def _refuse_too_deep(part: Any, text: bytes) -> None:
+    """Raises `ValueError` for a part, `text` in JSON, that makes a document deeper than `DEEPEST` levels, itself one."""
     # Nothing is nested deeper than it has brackets, and nearly everything has too few.
-    texts = (record.attrs_json, record.specs.json)
-    if sum(text.count(b"{") + text.count(b"[") for text in texts) < DEEPEST:
-        return False
-    level: list[Any] = [record.car.car_attrs, record.car.car_specs]
+    if text.count(b"{") + text.count(b"[") < DEEPEST:
+        return
+    level: list[Any] = [part]
     for _ in range(DEEPEST - 1):
         level = [
             inner
@@ -512,8 +515,8 @@ def _is_too_deep(record: Record) -> bool:
             if type(inner) is dict or type(inner) is list
         ]
         if not level:
-            return False
-    return True
+            return
+    raise ValueError(f"it is nested deeper than {DEEPEST} levels")
 
 
 def _is_same(reading: _Reading, stored: Mapping[str, Any]) -> bool:

@@ -216,7 +216,7 @@ class PostgresDatabase:
         return [listing for (listing,) in await cursor.fetchall()]
 
     async def _add_specs(self, connection: _Connection, records: Collection[Record]) -> None:
-        needed = {record.specs.digest: record.specs.json for record in records}
+        needed = {record.specs.digest: record.specs_json for record in records}
         cursor = await connection.execute(MISSING_SPECS, {"digests": list(needed)}, binary=True)
         missing = [digest for (digest,) in await cursor.fetchall()]
         if missing:
@@ -454,7 +454,7 @@ def _rounds(records: Sequence[Record], refused: list[Refused]) -> list[list[Reco
 
 def _problem(record: Record) -> str | None:
     car = record.car
-    if "\0" in car.id or "\0" in car.url or _has_nul(record.attrs_json) or _has_nul(record.specs.json):
+    if "\0" in car.id or "\0" in car.url or _has_nul(record.attrs_json) or _has_nul(record.specs_json):
         return "a text holds the character NUL"
     try:
         (car.id + car.url).encode()

@@ -13,19 +13,18 @@ import orjson
 from carscraper.api.units import SpecColumns, TypedRow, spec_columns, typed_row
 from carscraper.items import Car, SpecGroups
 
-_SPECS = 8192
-"""Specifications of which the columns are kept, about 1.5 KB each: most cars have one that came before."""
+_SPECS = 16384
+"""Specifications of which something is kept, about 5 KB each: most cars have one that came before."""
 _DIGEST = 16
 """Bytes of a digest: enough that no two readings of a listing ever share one by chance."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Specs:
-    """A specification made ready."""
+    """What is made of a specification once for many records; a key to what others make of it."""
 
-    json: bytes
     digest: bytes
-    """Of the JSON, `_DIGEST` bytes."""
+    """Of its JSON, `_DIGEST` bytes."""
     columns: SpecColumns
 
 
@@ -35,6 +34,7 @@ class Record:
 
     car: Car
     attrs_json: bytes
+    specs_json: bytes
     specs: Specs
     row: TypedRow
     digest: bytes
@@ -50,24 +50,26 @@ class Records:
     """Makes records of cars, each specification once for the cars that share it."""
 
     def __init__(self) -> None:
-        self._columns: OrderedDict[bytes, SpecColumns] = OrderedDict()
+        self._made: OrderedDict[bytes, Specs] = OrderedDict()
+        """By digest, the oldest first."""
 
     def of(self, car: Car) -> Record:
         """Raises `orjson.JSONEncodeError` for a car that JSON cannot hold."""
-        specs = self._specs(car.car_specs)
+        groups = car.car_specs
+        specs_json = groups.json if isinstance(groups, SpecGroups) else orjson.dumps(groups)
+        specs = self._specs(groups, specs_json)
         attrs = orjson.dumps(car.car_attrs)
         row = typed_row(car.car_attrs, specs.columns)
         digest = hashlib.blake2b(attrs, digest_size=_DIGEST)
         digest.update(specs.digest)
         digest.update(orjson.dumps([car.url, row]))
-        return Record(car, attrs, specs, row, digest.digest())
+        return Record(car, attrs, specs_json, specs, row, digest.digest())
 
-    def _specs(self, groups: list[dict[str, Any]]) -> Specs:
-        text = groups.json if isinstance(groups, SpecGroups) else orjson.dumps(groups)
+    def _specs(self, groups: list[dict[str, Any]], text: bytes) -> Specs:
         digest = hashlib.blake2b(text, digest_size=_DIGEST).digest()
-        columns = self._columns.get(digest)
-        if columns is None:
-            columns = self._columns[digest] = spec_columns(groups)
-            if len(self._columns) > _SPECS:
-                self._columns.popitem(last=False)
-        return Specs(text, digest, columns)
+        specs = self._made.get(digest)
+        if specs is None:
+            specs = self._made[digest] = Specs(digest, spec_columns(groups))
+            if len(self._made) > _SPECS:
+                self._made.popitem(last=False)
+        return specs

@@ -418,8 +418,8 @@ def large(size: int, listing: str = "poison", minute: float = 1) -> Record:
     blank = size - len(bson.encode(body))
     record = reading(listing, minute, None)
     whole = Car(listing, "", text(minute), {"text": "x" * blank}, [])
-    specs = replace(record.specs, json=b"[]")
-    return replace(record, car=whole, specs=specs, digest=bytes([int(minute)] * 16))
+    specs = replace(record.specs)  # of its own: for another, its BSON may be made already
+    return replace(record, car=whole, specs_json=b"[]", specs=specs, digest=bytes([int(minute)] * 16))
 
 
 POISON = {

@@ -502,7 +502,7 @@ def _specs_element(record: Record) -> bytes:
 
 
 def _refuse_too_deep(part: Any, text: bytes) -> None:
-    """Raises `ValueError` for a part, `text` in JSON, that makes a document deeper than `DEEPEST` levels, itself one."""
+    """Raises `ValueError` for a part, `text` in JSON, of a document that is deeper than `DEEPEST` levels for it."""
     # Nothing is nested deeper than it has brackets, and nearly everything has too few.
     if text.count(b"{") + text.count(b"[") < DEEPEST:
         return

@@ -110,7 +110,8 @@ class TypedRow:
     """One car as a flat row: columns in this order, None where the API gives no value or none that is read.
 
     Beside it stand the listing's id, its URL and its times. Left out, since only the raw record does them
-    justice: description, options, the image's address, and codes whose meaning is not known.
+    justice: description, options, the image's address, and codes whose meaning is not known. (Not frozen: to make
+    one would take more than twice as long.)
     """
 
     title: str | None

@@ -175,6 +175,23 @@ def test_databases_that_were_empty_have_what_a_crawl_would_have_brought(
     assert set(empty.documents()) == set(empty.rows()) == set(site.ids())
 
 
+def test_a_database_that_says_no_is_named_in_one_line_and_nothing_is_written(
+    file_house: House, databases: Databases, stand_in: Callable[..., StandIn]
+) -> None:
+    file_house.crawled(stand_in(20))
+    before = files(file_house)
+    for name, address in (
+        ("POSTGRES_DSN", databases.postgres.dsn(databases.name, password="canary-8d1f")),
+        ("MONGO_URI", "mongodb://user:canary-8d1f@127.0.0.1:port/cars"),
+    ):
+        run = file_house.reparse(env={name: address})
+        assert run.wait(SECONDS) == 2, run.log
+        assert run.log.startswith(f"error: {name}: ")
+        assert run.log.count("\n") == 1
+        assert "canary" not in run.log
+    assert files(file_house) == before
+
+
 def test_the_pages_of_the_crawl_stay_for_another_time(house: House, stand_in: Callable[..., StandIn]) -> None:
     house.crawled(stand_in(60))
     listed = house.reparse("--list")

@@ -76,9 +76,10 @@ def test_nothing_is_lost_by_dying(
 
 @pytest.mark.parametrize(("point", "passing"), WITHOUT_A_SERVER)
 def test_nothing_is_lost_by_dying_while_records_go_to_disk(
-    point: str, passing: int, databases: Databases, site: StandIn, tmp_path: Path
+    point: str, passing: int, databases: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
     """First nobody is at the address; then the server is there, so that what waits belongs to it."""
+    site = stand_in(160, latency=0.1)  # so that there are several passings, a tenth of a second apart
     env = {**databases.env, "MONGO_URI": databases.mongo.uri(databases.name)}
     databases.mongo.kill()
     try:

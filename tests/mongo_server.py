@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
-from tests.ports import STARTUP_SECONDS, free_port, wait_until_listening
+from tests.server_process import STARTUP_SECONDS, ServerProcess, wait_until_listening
 
 FAIL_POINTS = ("--setParameter", "enableTestCommands=1")
 """Options of a server that `MongoServer.failing` is used on."""
@@ -36,7 +34,7 @@ def mongod_binary() -> str | None:
     return None
 
 
-class MongoServer:
+class MongoServer(ServerProcess):
     """A server that runs while the `with` block does; it can be killed and started again on the same port and
     data.
 
@@ -47,14 +45,13 @@ class MongoServer:
     def __init__(
         self, *, replica_set: bool = False, passwords: bool = False, options: tuple[str, ...] = ()
     ) -> None:
+        super().__init__()
         binary = mongod_binary()
         if binary is None:
             raise RuntimeError("there is no mongod")
         self._directory = Path(tempfile.mkdtemp(prefix="mongo-"))
         self._replica_set = replica_set
         self._passwords = passwords
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = free_port()
         (self._directory / "data").mkdir()
         self._command = [
             *(binary, "--quiet", "--bind_ip", "127.0.0.1", "--port", str(self.port), "--nounixsocket"),
@@ -68,13 +65,6 @@ class MongoServer:
     @property
     def _log(self) -> Path:
         return self._directory / "server.log"
-
-    @property
-    def pid(self) -> int:
-        """The server's process; raises RuntimeError while it does not run."""
-        if self._process is None:
-            raise RuntimeError("the server is not running")
-        return self._process.pid
 
     def uri(self, database: str = "", user: str = "", port: int | None = None) -> str:
         """Where `database` is; through a proxy on `port`, if given. `user` is `name:password`."""
@@ -132,13 +122,6 @@ class MongoServer:
         with self.client() as client:
             client.admin.command("createUser", name, pwd=password, roles=list(roles))
 
-    def kill(self) -> None:
-        """End the server as a power failure would."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait(10)
-            self._process = None
-
     def _anonymous(self) -> MongoClient[dict[str, Any]]:
         return MongoClient(self.uri(), serverSelectionTimeoutMS=1000, socketTimeoutMS=5000, tz_aware=True)
 
@@ -166,15 +149,3 @@ class MongoServer:
         """End the server and remove its directory."""
         self.kill()
         shutil.rmtree(self._directory, ignore_errors=True)
-
-    def __enter__(self) -> MongoServer:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -13,14 +13,13 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from tests.ports import STARTUP_SECONDS, free_port, wait_until_listening
+from tests.server_process import STARTUP_SECONDS, ServerProcess, wait_until_listening
 
 SUPERUSER = "postgres"
 """Role in the server, and the user that runs it when the tests are run by root, which PostgreSQL refuses."""
@@ -36,7 +35,7 @@ def server_binary(name: str) -> Path:
     raise RuntimeError(f"no {name} on this machine: make servers")
 
 
-class PostgresServer:
+class PostgresServer(ServerProcess):
     """A server that runs while the `with` block does; it can be killed and started again on the same port and
     data. It asks for passwords.
 
@@ -45,6 +44,7 @@ class PostgresServer:
     """
 
     def __init__(self, *, options: Mapping[str, str] | None = None) -> None:
+        super().__init__()
         self._directory = Path(tempfile.mkdtemp(prefix="postgres-"))
         self._data = self._directory / "data"
         self._log = self._directory / "server.log"
@@ -56,8 +56,6 @@ class PostgresServer:
             "fsync": "off",
             **(options or {}),
         }
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = free_port()
         self._initialise()
 
     def _initialise(self) -> None:
@@ -89,13 +87,6 @@ class PostgresServer:
             return {}
         user = pwd.getpwnam(SUPERUSER)
         return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-
-    @property
-    def pid(self) -> int:
-        """The postmaster's process; raises RuntimeError while it does not run."""
-        if self._process is None:
-            raise RuntimeError("the server is not running")
-        return self._process.pid
 
     def dsn(
         self,
@@ -193,18 +184,6 @@ class PostgresServer:
             except subprocess.TimeoutExpired:
                 self.kill()
         shutil.rmtree(self._directory, ignore_errors=True)
-
-    def __enter__(self) -> PostgresServer:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _children(pid: int) -> list[int]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 import redis
 
-from tests.ports import STARTUP_SECONDS, free_port, wait_until_listening
+from tests.server_process import STARTUP_SECONDS, ServerProcess, wait_until_listening
 
 
 def server_binaries() -> dict[str, str]:
@@ -34,7 +32,7 @@ def server_binaries() -> dict[str, str]:
     return binaries
 
 
-class RedisServer:
+class RedisServer(ServerProcess):
     """A server that runs while the `with` block does; it can be killed and started again on the same port and
     data.
 
@@ -45,6 +43,7 @@ class RedisServer:
     def __init__(
         self, name: str = "redis", *, appendonly: bool = False, options: Mapping[str, str] | None = None
     ) -> None:
+        super().__init__()
         self._binary = server_binaries()[name]
         self._directory = Path(tempfile.mkdtemp(prefix="redis-"))
         self._options = {
@@ -55,19 +54,10 @@ class RedisServer:
             "logfile": str(self._directory / "server.log"),
             **(options or {}),
         }
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = free_port()
 
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
-
-    @property
-    def pid(self) -> int:
-        """The server's process; raises RuntimeError while it does not run."""
-        if self._process is None:
-            raise RuntimeError("the server is not running")
-        return self._process.pid
 
     def start(self) -> None:
         """Start the server, and wait until it has loaded its data."""
@@ -98,13 +88,6 @@ class RedisServer:
                 else:
                     return
 
-    def kill(self) -> None:
-        """End the server as a power failure would."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait(10)
-            self._process = None
-
     def client(self) -> redis.Redis:
         """A plain client, to look at the server from outside."""
         return redis.Redis(port=self.port, socket_timeout=5)
@@ -113,15 +96,3 @@ class RedisServer:
         """End the server and remove its directory."""
         self.kill()
         shutil.rmtree(self._directory, ignore_errors=True)
-
-    def __enter__(self) -> RedisServer:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -4,47 +4,21 @@ from __future__ import annotations
 
 import signal
 import socket
-import threading
 from collections.abc import Iterator
 
 import pytest
 
 from tests.crawl.conftest import LISTINGS, SECONDS, Site, Start
 from tests.crawling import wait_until
+from tests.tripwires import Tripwire
 
 ONE_RETRY = {"RETRY_TIMES": 1}
 
 
-class Tripwire:
-    """Listens on a free port and counts who connects."""
-
-    def __init__(self) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._socket.getsockname()[1]
-        self.touched = 0
-        self._thread = threading.Thread(target=self._count, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        self._thread.join(5)
-
-    def _count(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            self.touched += 1
-            connection.close()
-
-
 @pytest.fixture
 def tripwire() -> Iterator[Tripwire]:
-    wire = Tripwire()
-    yield wire
-    wire.close()
+    with Tripwire("127.0.0.1") as wire:
+        yield wire
 
 
 def test_the_tripwire_notices_who_connects(tripwire: Tripwire) -> None:

@@ -24,8 +24,8 @@ from tests.exports.command_line import export
 from tests.exports.conftest import LISTINGS, SECONDS
 from tests.exports.samples import HOSTILE, as_csv_has_it, car
 from tests.mongo_server import MongoServer, mongod_binary
-from tests.ports import free_port
 from tests.postgres_server import PostgresServer
+from tests.server_process import free_port
 from tests.standin import StandIn
 
 NAMES = [column.name for column in columns(seen=True)]

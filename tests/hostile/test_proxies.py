@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pytest
@@ -21,7 +19,7 @@ from carscraper.frontier import codec
 from carscraper.proxies import Proxy, ProxyPool, read_proxy
 from tests.hostile.conftest import SECONDS, Start
 from tests.hostile.tls_front import TlsFront
-from tests.ports import free_port, wait_until_listening
+from tests.server_process import ServerProcess, wait_until_listening
 from tests.standin import SPEC_PATH, StandIn
 
 CANARY = "c4n4ry%73%33cret"
@@ -30,18 +28,17 @@ LEAKS = re.compile(r"c4n4ry|s3cret|dXNlcjp")
 """The password in any spelling, and how `user:` begins in base64."""
 
 
-class TinyProxy:
+class TinyProxy(ServerProcess):
     """Debian's tinyproxy on a free port of 127.0.0.1, with one user; it can be killed and started again."""
 
     def __init__(self, directory: Path, password: str = "c4n4rys3cret") -> None:
-        self.port = free_port()
+        super().__init__()
         self._log = directory / f"tinyproxy-{self.port}.log"
         self._conf = directory / f"tinyproxy-{self.port}.conf"
         self._conf.write_text(
             f"Port {self.port}\nListen 127.0.0.1\nTimeout 60\nMaxClients 100\nAllow 127.0.0.1\n"
             f'BasicAuth user {password}\nLogFile "{self._log}"\nLogLevel Connect\n'
         )
-        self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, password: str = CANARY) -> str:
         return f"http://user:{password}@127.0.0.1:{self.port}"
@@ -55,24 +52,6 @@ class TinyProxy:
         assert binary, "make servers"
         self._process = subprocess.Popen([binary, "-d", "-c", str(self._conf)], stdout=subprocess.DEVNULL)
         wait_until_listening(self.port, self._process)
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait(10)
-            self._process = None
-
-    def __enter__(self) -> TinyProxy:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.kill()
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from carscraper.downloads import AddressRefused, GuardedResolver, is_public_address, is_public_name
 from tests.hostile.conftest import SECONDS, Start
-from tests.hostile.tripwires import Tripwire
 from tests.standin import PAGE_PATH, SPEC_PATH, StandIn
+from tests.tripwires import Tripwire
 
 NOWHERE = ["http://169.254.169.254/latest/meta-data/", "file:///etc/passwd", "//169.254.169.254/"]
 """Where nothing can listen here; that nothing was asked shows in the reason and in the time that it took."""

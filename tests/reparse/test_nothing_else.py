@@ -14,10 +14,10 @@ import pytest
 
 from tests.crawling import wait_until
 from tests.databases.looking import Databases, two_servers
-from tests.hostile.tripwires import Tripwire
 from tests.reparse.conftest import SECONDS, House
 from tests.reparse.no_network import DENIED
 from tests.standin import StandIn
+from tests.tripwires import Tripwire
 
 DENYING = (sys.executable, "-m", "tests.reparse.no_network")
 IN_PYTHON = {"ASYNCIO_EVENT_LOOP": "asyncio.SelectorEventLoop"}

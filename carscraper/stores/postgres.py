@@ -71,7 +71,6 @@ _TYPES = (
     "text", "text", "timestamptz", *(SQL_TYPES[kind] for kind in COLUMNS.values()),
     "jsonb", "jsonb", "bytea", "bytea",
 )  # fmt: skip
-_typed_values = attrgetter(*COLUMNS)
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """The character NUL in JSON: no backslash but its own is left over before it."""
 
@@ -482,7 +481,7 @@ def _incoming(record: Record) -> tuple[Any, ...]:
         record.car.id,
         record.car.url,
         record.read_at,
-        *_typed_values(record.row),
+        *record.values,
         Jsonb(unread, dumps=orjson.dumps) if unread else None,
         Jsonb(record.attrs_json, dumps=bytes),
         record.specs.digest,

@@ -6,17 +6,19 @@ import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import orjson
 
-from carscraper.api.units import SpecColumns, TypedRow, spec_columns, typed_row
+from carscraper.api.units import COLUMNS, SpecColumns, TypedRow, spec_columns, typed_row
 from carscraper.items import Car, SpecGroups
 
 _SPECS = 16384
 """Specifications of which something is kept, about 5 KB each: most cars have one that came before."""
 _DIGEST = 16
 """Bytes of a digest: enough that no two readings of a listing ever share one by chance."""
+_values = attrgetter(*COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -37,6 +39,8 @@ class Record:
     specs_json: bytes
     specs: Specs
     row: TypedRow
+    values: tuple[Any, ...]
+    """The row's, in the order of `COLUMNS`."""
     digest: bytes
     """Differs when URL, raw parts, or the typed row made of them do; the time of the reading is no part of it."""
 
@@ -60,10 +64,11 @@ class Records:
         specs = self._specs(groups, specs_json)
         attrs = orjson.dumps(car.car_attrs)
         row = typed_row(car.car_attrs, specs.columns)
+        values = _values(row)
         digest = hashlib.blake2b(attrs, digest_size=_DIGEST)
         digest.update(specs.digest)
-        digest.update(orjson.dumps([car.url, row]))
-        return Record(car, attrs, specs_json, specs, row, digest.digest())
+        digest.update(orjson.dumps([car.url, row.unread, values]))
+        return Record(car, attrs, specs_json, specs, row, values, digest.digest())
 
     def _specs(self, groups: list[dict[str, Any]], text: bytes) -> Specs:
         digest = hashlib.blake2b(text, digest_size=_DIGEST).digest()

@@ -96,7 +96,19 @@ CREATE TABLE price_history (
     PRIMARY KEY (listing_id, seen_at)
 );
 
-CREATE FUNCTION note_price() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION note_first_prices() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO price_history (listing_id, seen_at, price_zar)
+    SELECT id, scraped_at, price_zar FROM added WHERE price_zar IS NOT NULL
+    ON CONFLICT (listing_id, seen_at) DO UPDATE SET price_zar = excluded.price_zar;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER first_price AFTER INSERT ON cars REFERENCING NEW TABLE AS added
+FOR EACH STATEMENT EXECUTE FUNCTION note_first_prices();
+
+CREATE FUNCTION note_next_price() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO price_history (listing_id, seen_at, price_zar) VALUES (NEW.id, NEW.scraped_at, NEW.price_zar)
     ON CONFLICT (listing_id, seen_at) DO UPDATE SET price_zar = excluded.price_zar;
@@ -104,11 +116,8 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER first_price AFTER INSERT ON cars
-FOR EACH ROW WHEN (NEW.price_zar IS NOT NULL) EXECUTE FUNCTION note_price();
-
 CREATE TRIGGER next_price AFTER UPDATE OF price_zar ON cars
-FOR EACH ROW WHEN (NEW.price_zar IS DISTINCT FROM OLD.price_zar) EXECUTE FUNCTION note_price();
+FOR EACH ROW WHEN (NEW.price_zar IS DISTINCT FROM OLD.price_zar) EXECUTE FUNCTION note_next_price();
 
 CREATE VIEW car_records AS
 SELECT id, url, scraped_at, car_attrs, groups AS car_specs, first_seen, last_seen, removed_at

@@ -65,7 +65,8 @@ check: $(VENV)/.dev  ## ruff and mypy --strict
 
 .PHONY: bench
 bench: $(VENV)/.dev servers  ## this crawl with and without databases, built again, and others, side by side
-	$(BIN)/python -m benchmarks.bench --only ours,databases,reparse,stock,bare --listings $(LISTINGS)
+	$(BIN)/python -m benchmarks.bench --only ours,databases,reparse --runs 3 --listings $(LISTINGS)
+	$(BIN)/python -m benchmarks.bench --only ours,stock,bare --listings $(LISTINGS)
 
 .PHONY: bench-frontier
 bench-frontier: $(VENV)/.dev servers  ## the queue against scrapy-redis' queue, on one Redis

@@ -17,7 +17,7 @@ from carscraper.pipelines.contract import ledger
 from carscraper.stopping import is_stopping, stop_crawl
 from carscraper.stores.build import SETTINGS, build_database
 from carscraper.stores.delivery import Bounds, Delivery, Removal
-from carscraper.stores.record import Record, Records
+from carscraper.stores.record import Draft, Records
 
 if TYPE_CHECKING:
     from typing import Self
@@ -45,7 +45,7 @@ class _DatabasePipeline:
         self._crawler = crawler
         self._config = Config.from_settings(crawler.settings)
         self._database = database
-        self._records = _shared_records(crawler)
+        self._drafts = _shared_drafts(crawler)
         self._delivery: Delivery | None = None
 
     @classmethod
@@ -105,10 +105,10 @@ class _DatabasePipeline:
             while not delivery.has_room and not is_stopping(self._crawler):
                 await delivery.wait_for_room(_LOOK)
             try:
-                record = self._records.of(item)
+                draft = self._drafts.of(item)
             except orjson.JSONEncodeError as error:
                 raise DropItem(f"JSON cannot hold listing {item.id}: {error}") from error
-            delivery.take(record)
+            delivery.take(draft)
         return item
 
     async def close_spider(self) -> None:
@@ -159,21 +159,21 @@ class PostgresPipeline(_DatabasePipeline):
     key = "postgres"
 
 
-class _LastRecord:
-    """Makes one record for all databases: an item goes through the pipelines one after the other."""
+class _LastDraft:
+    """Makes one draft for all databases: an item goes through the pipelines one after the other."""
 
     def __init__(self) -> None:
         self._records = Records()
-        self._last: tuple[Car, Record] | None = None
+        self._last: Draft | None = None
 
-    def of(self, car: Car) -> Record:
-        if self._last is None or self._last[0] is not car:
-            self._last = car, self._records.of(car)
-        return self._last[1]
-
-
-_records: WeakKeyDictionary[Crawler, _LastRecord] = WeakKeyDictionary()
+    def of(self, car: Car) -> Draft:
+        if self._last is None or self._last.car is not car:
+            self._last = self._records.draft(car)
+        return self._last
 
 
-def _shared_records(crawler: Crawler) -> _LastRecord:
-    return _records.setdefault(crawler, _LastRecord())
+_drafts: WeakKeyDictionary[Crawler, _LastDraft] = WeakKeyDictionary()
+
+
+def _shared_drafts(crawler: Crawler) -> _LastDraft:
+    return _drafts.setdefault(crawler, _LastDraft())

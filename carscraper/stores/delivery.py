@@ -21,7 +21,7 @@ import orjson
 from carscraper.exceptions import SpoolDamaged, StoreError, StoreUnavailable
 from carscraper.items import Car
 from carscraper.stores.contract import Database, Refused
-from carscraper.stores.record import Record, Records
+from carscraper.stores.record import SHAPELESS, Draft, Record, Records
 from carscraper.stores.spool import Spool
 
 logger = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class Delivery:
         self._on_set_aside = on_set_aside
         self._on_refused = on_refused
         self._records = Records()
-        self._pending: deque[tuple[float, Record | Removal]] = deque()
+        self._pending: deque[tuple[float, Draft | Removal]] = deque()
         self._spools: list[Spool] = []
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._news = asyncio.Event()
@@ -152,7 +152,7 @@ class Delivery:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._roomy.wait(), seconds)
 
-    def take(self, element: Record | Removal) -> None:
+    def take(self, element: Draft | Removal) -> None:
         """Take one in; it is durable once `durable` has reached the number that it got."""
         now = time.monotonic()
         if not self._pending and not self._backlog:
@@ -273,24 +273,31 @@ class Delivery:
             self._let_go(upto)
         self._progress = time.monotonic()
 
-    async def _write(self, elements: Sequence[Record | Removal]) -> None:
-        records: list[Record] = []
+    async def _write(self, elements: Sequence[Draft | Removal]) -> None:
+        drafts: list[Draft] = []
         for element in elements:
-            if isinstance(element, Record):
-                records.append(element)
+            if isinstance(element, Draft):
+                drafts.append(element)
                 continue
-            await self._upsert(records)
-            records = []
+            await self._upsert(drafts)
+            drafts = []
             gone = await self._database.mark_removed(element.seen, element.begun_at, element.removed_at)
             logger.info("%s: %d listings are marked as removed", self._database.name, gone)
-        await self._upsert(records)
+        await self._upsert(drafts)
 
-    async def _upsert(self, records: list[Record]) -> None:
+    async def _upsert(self, drafts: list[Draft]) -> None:
+        records: list[Record] = []
+        refused: list[Refused] = []
+        for draft in drafts:
+            try:
+                records.append(draft.record)
+            except SHAPELESS as error:
+                refused.append(Refused(draft.car.id, draft.car.url, f"no row can be made of it: {error!r}"))
         if records:
-            refused = await self._database.upsert(records)
-            for one in refused:
-                await self._on_set_aside(one)
-            self.written += len(records) - len(refused)
+            refused += await self._database.upsert(records)
+        for one in refused:
+            await self._on_set_aside(one)
+        self.written += len(drafts) - len(refused)
 
     def _let_go(self, upto: int) -> None:
         """Forget what is durable up to this number; some or all of it may have gone to disk meanwhile."""
@@ -358,13 +365,13 @@ class Delivery:
     def _backlog(self) -> int:
         return sum(len(spool) for spool in self._spools)
 
-    def _encode(self, element: Record | Removal) -> bytes:
-        if isinstance(element, Record):
+    def _encode(self, element: Draft | Removal) -> bytes:
+        if isinstance(element, Draft):
             return orjson.dumps({"car": element.car})
         return orjson.dumps({"removal": asdict(element)})
 
-    def _decode(self, payload: bytes) -> Record | Removal:
+    def _decode(self, payload: bytes) -> Draft | Removal:
         found: dict[str, dict[str, Any]] = orjson.loads(payload)
         if "removal" in found:
             return Removal(**found["removal"])
-        return self._records.of(Car(**found["car"]))
+        return self._records.draft(Car(**found["car"]))

@@ -68,3 +68,27 @@ def test_ten_among_a_thousand_are_set_aside_alone(
         assert f"{POISONED} listings were set aside by {name}" in found["reasons"]
         assert run.log.count(f"{name} cannot hold listing") == POISONED
     assert json.dumps(found).isprintable()
+
+
+def test_records_that_a_pipeline_has_made_something_else_of_are_set_aside_alone(
+    databases: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    """JSON has them as they are; no typed row can be made of them."""
+    site = stand_in(200)
+    rearranged = set(site.ids()[100:110])
+    pipelines = {
+        "tests.databases.pipelines.Rearranging": 100,
+        "carscraper.pipelines.json_batches.JsonBatchesPipeline": 900,
+        "carscraper.pipelines.databases.MongoPipeline": 910,
+        "carscraper.pipelines.databases.PostgresPipeline": 920,
+    }
+    env = {**databases.env, "REARRANGED": ",".join(rearranged)}
+    with crawl(site.url, tmp_path, settings={"ITEM_PIPELINES": json.dumps(pipelines)}, env=env) as run:
+        assert run.wait(60) == 1, run.log
+    records = kept(tmp_path)
+    assert len(records) == 200
+    assert set(databases.documents()) == set(databases.rows()) == records.keys() - rearranged
+    found = run.run_json()["set_aside"]
+    named = {(item["store"], item["id"]) for item in found}
+    assert named == {(name, key) for name in ("MongoDB", "PostgreSQL") for key in rearranged}
+    assert {item["problem"] for item in found} == {"no row can be made of it: KeyError('attrs')"}

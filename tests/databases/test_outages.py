@@ -170,7 +170,7 @@ def test_connections_that_are_cut_after_the_commit_change_nothing(
             }
             with crawl(site.url, tmp_path, settings=BATCHES, env=env) as run:
                 dice = random.Random(3)
-                await asyncio.to_thread(wait_until, lambda: "Spider opened" in run.log, 60)
+                await asyncio.to_thread(wait_until, lambda: site.counts()["specs"] >= 10, 60)
                 for _ in range(100):
                     await asyncio.sleep(0.05)
                     for proxy in (mongo, postgres):

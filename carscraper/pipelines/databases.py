@@ -84,6 +84,7 @@ class _DatabasePipeline:
             config.output_dir / "spool" / self.key,
             crawl_identity(self._crawler).worker,
             Bounds(config.batch_size, config.batch_seconds, config.spool_max_bytes, config.store_patience),
+            records=self._drafts.records,
             on_set_aside=self._set_aside,
             on_refused=self._stop,
         )
@@ -163,12 +164,12 @@ class _LastDraft:
     """Makes one draft for all databases: an item goes through the pipelines one after the other."""
 
     def __init__(self) -> None:
-        self._records = Records()
+        self.records = Records()
         self._last: Draft | None = None
 
     def of(self, car: Car) -> Draft:
         if self._last is None or self._last.car is not car:
-            self._last = self._records.draft(car)
+            self._last = Draft(car, self.records)
         return self._last
 
 

@@ -83,6 +83,7 @@ class Delivery:
         worker: str,
         bounds: Bounds,
         *,
+        records: Records,
         on_set_aside: Callable[[Refused], Awaitable[None]],
         on_refused: Callable[[StoreError], None],
     ) -> None:
@@ -98,7 +99,7 @@ class Delivery:
         self._bounds = bounds
         self._on_set_aside = on_set_aside
         self._on_refused = on_refused
-        self._records = Records()
+        self._records = records
         self._pending: deque[tuple[float, Draft | Removal]] = deque()
         self._spools: list[Spool] = []
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
@@ -374,4 +375,4 @@ class Delivery:
         found: dict[str, dict[str, Any]] = orjson.loads(payload)
         if "removal" in found:
             return Removal(**found["removal"])
-        return self._records.draft(Car(**found["car"]))
+        return Draft(Car(**found["car"]), self._records)

@@ -61,11 +61,7 @@ class Records:
 
     def of(self, car: Car) -> Record:
         """Raises `orjson.JSONEncodeError` for a car that JSON cannot hold."""
-        return self.draft(car).record
-
-    def draft(self, car: Car) -> Draft:
-        """Raises `orjson.JSONEncodeError` for a car that JSON cannot hold."""
-        return Draft(car, self)
+        return Draft(car, self).record
 
     def make(self, car: Car, attrs_json: bytes, specs_json: bytes) -> Record:
         """Raises what a car without the shape of one leads to: one of `SHAPELESS`."""
@@ -95,6 +91,7 @@ class Draft:
     __slots__ = ("_attrs_json", "_record", "_records", "_specs_json", "car")
 
     def __init__(self, car: Car, records: Records) -> None:
+        """Raises `orjson.JSONEncodeError` for a car that JSON cannot hold."""
         groups = car.car_specs
         orjson.dumps((car.id, car.url, car.scraped_at))
         self.car = car

@@ -91,7 +91,6 @@ class _DatabasePipeline:
         try:
             await delivery.open()
         except StoreError as error:
-            await self._database.close()
             raise ConfigurationError(f"{SETTINGS[self.key]}: {error}") from error
         except OSError as error:
             raise ConfigurationError(

@@ -117,31 +117,48 @@ class Delivery:
     async def open(self) -> None:
         """Connect, and take over what earlier processes have left.
 
-        Raises `StoreRefused`, `SpoolDamaged`, or `OSError` when the directory cannot be used; a database that
-        does not answer is waited for in the background.
+        Raises `StoreRefused`, `SpoolDamaged`, or `OSError` when the directory cannot be used, and has let go of
+        everything then; a database that does not answer is waited for in the background.
         """
         try:
-            await self._database.open()
-            self._connected = True
-        except StoreUnavailable as error:
-            self._note_down(error)
-        target, bound = self._database.target, self._bounds.spool_bytes
-        adopted, left_alone = await self._on_disk(Spool.adopt, self._directory, target, max_bytes=bound)
-        for left in left_alone:
-            if left.target is None:
-                raise SpoolDamaged(f"{left.problem} (move {left.directory} away to go on without it)")
-            name = self._database.name
-            logger.warning("Records in %s wait for another %s than %s", left.directory, name, target)
-        own = await self._on_disk(Spool.open, self._directory / self._worker, target, max_bytes=bound)
-        self._spools = [*adopted, own]
-        if waiting := self._backlog:
-            logger.info("%d records of an earlier run wait for %s", waiting, self._database.name)
+            await self._connect_at_first()
+            await self._take_over()
+        except BaseException:
+            await self._release()
+            raise
         self._tasks = [
             asyncio.create_task(self._send_for_ever()),
             asyncio.create_task(self._spool_for_ever()),
         ]
         for task in self._tasks:
             task.add_done_callback(self._note_end)
+
+    async def _connect_at_first(self) -> None:
+        try:
+            await self._database.open()
+            self._connected = True
+        except StoreUnavailable as error:
+            self._note_down(error)
+
+    async def _take_over(self) -> None:
+        """Open the spools: those of earlier processes, then this one's own."""
+        target, bound = self._database.target, self._bounds.spool_bytes
+        self._spools, left_alone = await self._on_disk(Spool.adopt, self._directory, target, max_bytes=bound)
+        for left in left_alone:
+            if left.target is None:
+                raise SpoolDamaged(f"{left.problem} (move {left.directory} away to go on without it)")
+            name = self._database.name
+            logger.warning("Records in %s wait for another %s than %s", left.directory, name, target)
+        own = await self._on_disk(Spool.open, self._directory / self._worker, target, max_bytes=bound)
+        self._spools.append(own)
+        if waiting := self._backlog:
+            logger.info("%d records of an earlier run wait for %s", waiting, self._database.name)
+
+    async def _release(self) -> None:
+        await self._database.close()
+        for spool in self._spools:
+            await self._on_disk(spool.close)
+        self._disk.shutdown()
 
     @property
     def has_room(self) -> bool:
@@ -204,10 +221,7 @@ class Delivery:
                 self._left_behind,
                 self._database.name,
             )
-        await self._database.close()
-        for spool in self._spools:
-            await self._on_disk(spool.close)
-        self._disk.shutdown()
+        await self._release()
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
         """Neither task ends by itself, unless the database refuses or there is a bug: then the crawl has to stop."""

@@ -1,0 +1,51 @@
+"""A delivery that cannot begin holds nothing; what a delivery does in a crawl stands in tests/databases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carscraper.exceptions import SpoolDamaged
+from carscraper.stores.delivery import Bounds, Delivery
+from carscraper.stores.postgres import PostgresDatabase
+from carscraper.stores.record import Records
+from carscraper.stores.spool import Spool
+from tests.server_process import free_port
+
+ROOMY = 1 << 30
+
+
+async def nothing_to_say(_: Any) -> None:
+    raise AssertionError("no record was written")
+
+
+async def test_a_damaged_spool_ends_the_beginning_and_leaves_the_others_to_the_next_run(
+    tmp_path: Path,
+) -> None:
+    database = PostgresDatabase.from_dsn(f"postgresql://127.0.0.1:{free_port()}/cars")
+    for name in ("good", "bad"):
+        spool = Spool.open(tmp_path / name, database.target, max_bytes=ROOMY)
+        spool.append(3 * [b"{}" + b" " * 200])
+        spool.close()
+    (segment,) = (tmp_path / "bad").glob("*.segment")
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 1
+    segment.write_bytes(data)
+
+    delivery = Delivery(
+        database,
+        tmp_path,
+        "worker",
+        Bounds(100, 1.0, ROOMY, 1.0),
+        records=Records(),
+        on_set_aside=nothing_to_say,
+        on_refused=lambda error: pytest.fail(str(error)),
+    )
+    with pytest.raises(SpoolDamaged, match=r"move .*/bad away to go on without it"):
+        await delivery.open()
+
+    spools, _ = Spool.adopt(tmp_path, database.target, max_bytes=ROOMY)
+    assert [spool.directory.name for spool in spools] == ["good"], "its lock was not given back"
+    spools[0].close()

@@ -51,6 +51,10 @@ test: $(VENV)/.dev servers  ## run all tests; starts every server that it needs
 test-crash: $(VENV)/.dev servers  ## the random kills with 20 seeds instead of 3
 	CRASH_SEEDS=20 $(BIN)/pytest -n $(JOBS) tests/crash/test_random_kills.py
 
+.PHONY: test-whole
+test-whole: $(VENV)/.dev servers  ## the databases' history with the whole catalogue instead of 1,200 listings
+	HISTORY_LISTINGS=71290 $(BIN)/pytest tests/databases/test_history.py
+
 .PHONY: servers
 servers:
 	@command -v redis-server >/dev/null && command -v tinyproxy >/dev/null || { $(call debian,redis-server tinyproxy-bin); }

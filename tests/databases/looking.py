@@ -48,6 +48,12 @@ class Databases:
         query = "SELECT price_zar FROM price_history WHERE listing_id = %s ORDER BY seen_at"
         return in_mongo, [row["price_zar"] for row in self._select(query, listing)]
 
+    def price_changes(self) -> tuple[int, int]:
+        """How many rows the price histories of all listings have together: in MongoDB, in PostgreSQL."""
+        with self.mongo.client() as client:
+            in_mongo = client[self.name].price_history.count_documents({})
+        return in_mongo, self._select("SELECT count(*) AS n FROM price_history")[0]["n"]
+
     def removed(self) -> tuple[set[str], set[str]]:
         """The ids of the listings that are marked as removed: by MongoDB, by PostgreSQL."""
         return (

@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-STARTUP_SECONDS = 20.0
+STARTUP_SECONDS = 60.0
 """How long a server may take to start, on a busy machine."""
 
 

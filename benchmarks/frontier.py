@@ -292,7 +292,7 @@ class Bench:
 
 def held_of(leases: list[Lease]) -> list[Held]:
     """The leases, as messages name them."""
-    return [Held(lease.key, lease.token) for lease in leases]
+    return [lease.held for lease in leases]
 
 
 async def fill(frontier: RedisFrontier, number: int, *, slots: int) -> None:

@@ -3,19 +3,7 @@
 The engine asks `next_request` and is answered from a small buffer of leases; what it says goes to an outbox.
 One task exchanges both with the frontier, so that a slow or frozen Redis never holds up the reactor.
 
-A lease's way, and when each step is said to the frontier:
-
-1. *handed out*: `next_request` decodes it and remembers which request object carries it;
-2. *landed*: off the wire, so that its slot may be asked for the next one. One that never was on the wire, since the
-   response store had its answer or another worker fetches it, is said to be *unsent*, at once, while its time
-   can still go to another;
-3. *finished*: the request is neither in the downloader nor in the scraper any more. What it yielded is in the
-   outbox or beyond by then, because Scrapy enqueues children and runs items through the pipelines first;
-4. *acknowledged*: every store is durable past the number that it had reached at step 3. Entries travel before
-   acks in one transaction, so children are in the frontier before their parent leaves it.
-
-A request that failed is told so by `retry` or `bury` before it finishes; then that is said in step 3 instead
-of 4.
+What becomes of a lease meanwhile, and when the frontier is told, stands in `leases.py`.
 """
 
 from __future__ import annotations
@@ -25,9 +13,6 @@ import contextlib
 import logging
 import secrets
 import time
-from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import signals
@@ -38,19 +23,10 @@ from carscraper.config import Config
 from carscraper.exceptions import CodecError, FrontierError, FrontierLost, FrontierUnavailable
 from carscraper.frontier import codec
 from carscraper.frontier.build import build_frontier, is_resumable, is_shared, slot_limits
-from carscraper.frontier.contract import (
-    Burial,
-    DeadLetter,
-    Entry,
-    Frontier,
-    Held,
-    Lease,
-    Outbox,
-    Retry,
-    Status,
-)
+from carscraper.frontier.contract import DeadLetter, Entry, Frontier, Outbox, Status
 from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
-from carscraper.pipelines.contract import DurableStore, durable_stores
+from carscraper.leases import Leases, Task
+from carscraper.pipelines.contract import durable_stores
 from carscraper.responses.signals import request_waited_in_vain, request_waits
 from carscraper.start_urls import build_start_urls, requests_from
 from carscraper.throttle.pacing import build_pacing
@@ -80,27 +56,6 @@ _FAREWELL = 3.0
 """
 
 
-@dataclass(eq=False, slots=True)
-class _Task:
-    """A lease that the engine has in hand, and what became of it."""
-
-    lease: Lease
-    held: Held
-    landed: bool = False
-    waits: bool = False
-    """It has landed, unsent, but still takes up a place in Scrapy's downloader: another's download may answer it."""
-    seen: bool = False
-    """Its response or failure has come past the last middleware, so that nothing was dropped on the way."""
-    outcome: Retry | Burial | Held | None = None
-    """What to say instead of an acknowledgement; a `Held` gives the lease back unused."""
-    marks: list[tuple[DurableStore, int]] = field(default_factory=list)
-
-    @property
-    def durable(self) -> bool:
-        """True when every store has what this request yielded."""
-        return all(store.durable >= mark for store, mark in self.marks)
-
-
 class FrontierScheduler(BaseScheduler):
     """A drop-in for `scrapy_redis.scheduler.Scheduler` that loses nothing.
 
@@ -119,17 +74,14 @@ class FrontierScheduler(BaseScheduler):
             crawler.settings, self._config, self._worker, spider=crawler.spidercls.name
         )
         self._shared = is_shared(crawler.settings)
-        self._room = crawler.settings.getint("CONCURRENT_REQUESTS") or 100
         self._stats = crawler.stats
-        self._buffer: deque[Lease] = deque()
         self._outbox = Outbox()
+        room = crawler.settings.getint("CONCURRENT_REQUESTS") or 100
+        self._leases = Leases(self._outbox, room, self._config.lease_seconds)
         self._unanswered: Outbox | None = None
-        self._tasks: dict[Request, _Task] = {}
-        self._finished: deque[_Task] = deque()
         self._unfinished: int | None = None
         self._wait_until: float | None = None
         self._last_exchange = 0.0
-        self._last_renewal = time.monotonic()
         self._start_urls = build_start_urls(crawler.settings, crawler.spidercls.name)
         self._taken: list[bytes] = []
         self._pacing = build_pacing(crawler.settings)
@@ -143,7 +95,6 @@ class FrontierScheduler(BaseScheduler):
         self._exchanging: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._ended_elsewhere = False
-        self._results_expected = False
         self._has_asked = False
         self.last_status: Status | None = None
         self.last_dead: list[DeadLetter] = []
@@ -177,24 +128,22 @@ class FrontierScheduler(BaseScheduler):
             return False
         self._outbox.entries.append(entry)
         self._stats.inc_value("frontier/enqueued")
-        if self._starving:
+        if self._leases.starving:
             self._news.set()
         return True
 
     def next_request(self) -> Request | None:
         """The next leased request, or None when none has arrived yet."""
-        while self._buffer:
-            lease = self._buffer.popleft()
-            held = Held(lease.key, lease.token)
+        while lease := self._leases.pop():
             try:
                 request = codec.decode(lease.payload, self._spider)
             except CodecError as error:
                 logger.error("Buried a request that cannot be read back: %s", error)
-                self._outbox.burials.append(Burial(held, f"unreadable: {error}"))
+                self._leases.bury_unread(lease, f"unreadable: {error}")
                 continue
-            if not self._tasks:
+            if not self._leases.at_work:
                 self._news.set()  # from now on there is something to watch
-            self._tasks[request] = _Task(lease, held)
+            self._leases.hand_out(request, lease)
             self._space_out(lease.slot)
             self._stats.inc_value("frontier/dequeued")
             return request
@@ -214,19 +163,19 @@ class FrontierScheduler(BaseScheduler):
         return self._ended_elsewhere or (
             self._idle_since is not None
             and time.monotonic() >= self._idle_since + self._idle_before_close
-            and not (self._has_leases or self._unanswered or _has_news(self._outbox))
+            and not (self._leases or self._unanswered or self._outbox.says_something)
         )
 
     def attempt(self, request: Request) -> int | None:
         """How often a leased request was handed out, this time included; None for one that is not leased
         (robots.txt).
         """
-        task = self._tasks.get(request)
+        task = self._leases.get(request)
         return task.lease.attempt if task else None
 
     def expect_results(self) -> None:
         """Somebody calls `note_result` for every request that is not dropped: bury those that are."""
-        self._results_expected = True
+        self._leases.results_expected = True
 
     def note_result(self, request: Request) -> None:
         """The leased request has an outcome that its callback, its errback or a middleware has dealt with.
@@ -234,38 +183,32 @@ class FrontierScheduler(BaseScheduler):
         One that has not left the downloader by then has never been there. If it was given back, its time may have gone
         to a robots.txt.
         """
-        if task := self._tasks.get(request):
+        if task := self._leases.get(request):
             task.seen = True
             if task.outcome is None:
                 self._land_unsent(task)
 
     def retry(self, request: Request, delay: float, reason: str) -> None:
         """When the leased request finishes, queue it again after `delay` seconds instead of acknowledging it."""
-        task = self._tasks[request]
-        task.outcome = Retry(task.held, delay, reason)
+        self._leases[request].retry(delay, reason)
 
     def bury(self, request: Request, reason: str) -> bool:
         """When the leased request finishes, make it a dead letter instead of acknowledging it.
 
         False when it is not leased, or something else was said of it before.
         """
-        task = self._tasks.get(request)
-        if task is None or task.outcome is not None:
-            return False
-        task.outcome = Burial(task.held, reason)
-        return True
+        task = self._leases.get(request)
+        return task is not None and task.bury(reason)
 
     def give_back(self, request: Request) -> None:
         """When the leased request finishes, queue it again at once, as if it had not been handed out."""
-        task = self._tasks[request]
-        task.outcome = task.held
+        self._leases[request].give_back()
 
     def pause(self, request: Request, seconds: float) -> None:
         """Hand out nothing more for the request's site, to any worker, for `seconds`."""
         slot = self._slot(request)
         self._outbox.pauses[slot] = max(seconds, self._outbox.pauses.get(slot, 0.0))
-        self._return_unsent([lease for lease in self._buffer if lease.slot == slot])
-        self._buffer = deque(lease for lease in self._buffer if lease.slot != slot)
+        self._leases.return_waiting(slot)
         self._news.set()
 
     def note_answer(self, request: Request, answer: Answer) -> None:
@@ -281,7 +224,7 @@ class FrontierScheduler(BaseScheduler):
 
     async def _open(self, spider: Spider) -> None:
         self._spider = spider
-        self._stores = durable_stores(self._crawler)
+        self._leases.stores = durable_stores(self._crawler)
         if self._crawler.settings.getbool("SCHEDULER_FLUSH_ON_START"):
             await self._forget_unless_shared("SCHEDULER_FLUSH_ON_START")
         state = await self.frontier.begin(new_crawl_id())
@@ -306,10 +249,7 @@ class FrontierScheduler(BaseScheduler):
         up.
         """
         if self._leaving is None:
-            in_hand = (*self._tasks.values(), *self._finished)
-            self._outbox.returns.extend(task.held for task in in_hand)
-            self._tasks.clear()
-            self._finished.clear()
+            self._leases.return_at_work()
         return deferred_from_coro(self._leave())
 
     def _leave(self) -> asyncio.Task[None]:
@@ -327,10 +267,10 @@ class FrontierScheduler(BaseScheduler):
             async with asyncio.timeout(_FAREWELL):
                 await self._exchanging
                 self._sweep()
-                self._return_buffer()
-                while self._unanswered or _has_news(self._outbox):
+                self._leases.return_waiting()
+                while self._unanswered or self._outbox.says_something:
                     await self._exchange()
-                    self._return_buffer()  # the answer to an earlier exchange may still bring leases
+                    self._leases.return_waiting()  # the answer to an earlier exchange may still bring leases
                 self.last_status = await self.frontier.status()
                 self.last_dead = await self.frontier.dead_letters()
                 if not self._crawler.settings.getbool("SCHEDULER_PERSIST"):
@@ -338,21 +278,12 @@ class FrontierScheduler(BaseScheduler):
                 if self._start_urls is not None:
                     await self._start_urls.close()
         except (TimeoutError, FrontierError) as error:
-            held = len(self._tasks) + len(self._finished) + len(self._outbox.acks)
+            held = len(self._leases) + len(self._outbox.acks)
             logger.warning(
                 "Left without the frontier's answer (%s); %d leases will expire", error or "timed out", held
             )
             self._exchanging.cancel()
         await self.frontier.close()
-
-    def _return_buffer(self) -> None:
-        self._return_unsent(self._buffer)
-        self._buffer.clear()
-
-    def _return_unsent(self, leases: Iterable[Lease]) -> None:
-        held = [Held(lease.key, lease.token) for lease in leases]
-        self._outbox.unsent.extend(held)
-        self._outbox.returns.extend(held)
 
     async def _forget_unless_shared(self, asked_by: str) -> None:
         """Forget the crawl as a setting asks, but never while another worker is at it."""
@@ -396,12 +327,11 @@ class FrontierScheduler(BaseScheduler):
         """One exchange. An outbox that was not answered is said again, the same, before anything newer."""
         outbox = self._unanswered
         if outbox is None:
-            self._settle()
-            self._renew_in_time(self._outbox)
+            self._leases.settle()
+            self._leases.renew_in_time()
             if self._pacing is not None:
                 self._outbox.paces = self._pacing.changes()
-            outbox, self._outbox = self._outbox, Outbox()
-            self._unanswered = outbox
+            outbox = self._unanswered = self._outbox.take()
             self._urgent.clear()
         want = self._want()
         self._last_exchange = time.monotonic()
@@ -417,14 +347,15 @@ class FrontierScheduler(BaseScheduler):
             self._stats.inc_value("frontier/refused", len(inbox.refused))
         if inbox.stale:
             self._stats.inc_value("frontier/stale", len(inbox.stale))
-            self._forget_stale(inbox.stale)
+            logger.warning("%d leases had expired; others may have taken them over", len(inbox.stale))
+            self._leases.forget(inbox.stale)
         if inbox.buried:
             self._stats.inc_value("frontier/dead", len(inbox.buried))
         if outbox.burials:
             self._stats.inc_value("frontier/dead", len(outbox.burials))
         if self._pacing is not None:
             self._pacing.learned(outbox.paces, inbox.paces, time.monotonic())
-        self._buffer.extend(inbox.leases)
+        self._leases.add(inbox.leases)
         if inbox.leases or self.ended:
             self._wake_engine()
         await self._drop_start_urls()
@@ -433,11 +364,9 @@ class FrontierScheduler(BaseScheduler):
         """How many leases may come. Where there is an interval it is one until the site has been asked something, since
         what waits for its robots.txt loses its time.
         """
-        if self._closing or (
-            not self._has_asked and any(self._interval(task.lease.slot) for task in self._tasks.values())
-        ):
+        if self._closing or (not self._has_asked and any(map(self._interval, self._leases.slots))):
             return 0
-        return max(0, self._room - len(self._buffer) - len(self._on_the_way()))
+        return self._leases.free
 
     async def _wait_for_news(self) -> None:
         """Return when there is something to say or to be had, but not more often than each tick, unless it is
@@ -456,19 +385,14 @@ class FrontierScheduler(BaseScheduler):
 
     def _has_something_to_say(self) -> bool:
         self._sweep()
-        self._settle()
+        self._leases.settle()
         return (
             self._unfinished is None
             or self._unanswered is not None
             or self._urgent.is_set()
-            or (self._has_leases and time.monotonic() >= self._next_renewal)
-            or (_has_news(self._outbox) and (self._is_hungry or self._has_lingered))
+            or self._leases.need_renewal
+            or (self._outbox.says_something and (self._leases.hungry or self._has_lingered))
         )
-
-    @property
-    def _is_hungry(self) -> bool:
-        """True when enough places are free that asking for more is worth a round trip."""
-        return len(self._buffer) + len(self._on_the_way()) <= self._room * 5 // 8
 
     @property
     def _has_lingered(self) -> bool:
@@ -478,17 +402,17 @@ class FrontierScheduler(BaseScheduler):
         """True when a time has come that held something back, or others may have queued something."""
         now = time.monotonic()
         due = self._wait_until is not None and now >= self._wait_until
-        return due or (self._shared and self._starving and now >= self._last_exchange + _IDLE_POLL)
+        return due or (self._shared and self._leases.starving and now >= self._last_exchange + _IDLE_POLL)
 
     def _nap(self) -> float:
         """Seconds until it is worth looking again, if nobody calls before."""
         now = time.monotonic()
-        nap = _TICK if self._tasks or self._finished else _IDLE_POLL
+        nap = _TICK if self._leases.at_work else _IDLE_POLL
         return nap if self._wait_until is None else max(0.0, min(nap, self._wait_until - now))
 
     async def _take_start_urls(self) -> None:
         """Queue what others have pushed to the start key; it is taken off there once it is in the frontier."""
-        if self._start_urls is None or not self._starving or self._taken or self._closing:
+        if self._start_urls is None or not self._leases.starving or self._taken or self._closing:
             return
         self._taken = await self._start_urls.peek()
         for data in self._taken:
@@ -510,8 +434,8 @@ class FrontierScheduler(BaseScheduler):
             return False
         if ended:
             self._ended_elsewhere = True
-            self._unanswered, self._outbox = None, Outbox()
-            self._buffer.clear()
+            self._leases.return_waiting()
+            self._unanswered, _ = None, self._outbox.take()  # nobody is there to hear it
             self._wake_engine()
         return ended
 
@@ -521,63 +445,10 @@ class FrontierScheduler(BaseScheduler):
             await asyncio.sleep(min(rest, 0.1))
 
     def _sweep(self) -> None:
-        """Find the requests that have left the downloader, and those that have left the scraper too."""
+        """Look what the engine still has in hand."""
         engine = self._crawler.engine
-        downloading = engine.downloader.active
         scraping = engine.scraper.slot.active if engine.scraper.slot else ()
-        for request in [request for request in self._tasks if request not in downloading]:
-            task = self._tasks[request]
-            self._land(task)
-            task.waits = False
-            if request in scraping:
-                continue
-            del self._tasks[request]
-            if task.outcome is None and self._results_expected and not task.seen:
-                logger.error("Gave up %s, which was dropped on its way back; see the log before", request)
-                task.outcome = Burial(task.held, "dropped on its way back from the site")
-            if task.outcome is None:
-                task.marks = [(store, store.received) for store in self._stores]
-                self._finished.append(task)
-            elif isinstance(task.outcome, Retry):
-                self._outbox.retries.append(task.outcome)
-            elif isinstance(task.outcome, Held):
-                self._outbox.returns.append(task.outcome)
-            else:
-                self._outbox.burials.append(task.outcome)
-
-    def _settle(self) -> None:
-        """Acknowledge what every store has made durable; in order, since the stores' numbers only grow."""
-        while self._finished and self._finished[0].durable:
-            self._outbox.acks.append(self._finished.popleft().held)
-
-    @property
-    def _next_renewal(self) -> float:
-        return self._last_renewal + self._config.lease_seconds / 3
-
-    def _renew_in_time(self, outbox: Outbox) -> None:
-        if time.monotonic() < self._next_renewal:
-            return
-        self._last_renewal = time.monotonic()
-        outbox.renewals.extend(task.held for task in self._tasks.values())
-        outbox.renewals.extend(task.held for task in self._finished)
-        outbox.renewals.extend(Held(lease.key, lease.token) for lease in self._buffer)
-
-    def _forget_stale(self, stale: Sequence[Held]) -> None:
-        """Others have these requests now. What is still in the buffer is not worth fetching any more."""
-        logger.warning("%d leases had expired; others may have taken them over", len(stale))
-        gone = set(stale)
-        self._buffer = deque(lease for lease in self._buffer if Held(lease.key, lease.token) not in gone)
-
-    @property
-    def _starving(self) -> bool:
-        return not self._buffer and len(self._tasks) < self._room
-
-    @property
-    def _has_leases(self) -> bool:
-        return bool(self._tasks or self._finished or self._buffer)
-
-    def _on_the_way(self) -> list[_Task]:
-        return [task for task in self._tasks.values() if task.waits or not task.landed]
+        self._leases.sweep(engine.downloader.active, scraping)
 
     def _entry(self, request: Request) -> Entry:
         delay = request.meta.get("delay", 0)
@@ -627,21 +498,13 @@ class FrontierScheduler(BaseScheduler):
 
     # Signals
 
-    def _land(self, task: _Task) -> None:
-        if not task.landed:
-            task.landed = True
-            self._outbox.landed.append(task.held)
-
-    def _land_unsent(self, task: _Task) -> None:
-        if not task.landed:
-            task.landed = True
-            self._outbox.unsent.append(task.held)
-            if self._interval(task.lease.slot) > 0:
-                self._urgent.set()
-                self._news.set()
+    def _land_unsent(self, task: Task) -> None:
+        if self._leases.land_unsent(task) and self._interval(task.lease.slot) > 0:
+            self._urgent.set()
+            self._news.set()
 
     def _on_waits(self, request: Request) -> bool:
-        if task := self._tasks.get(request):
+        if task := self._leases.get(request):
             task.waits = True
             self._land_unsent(task)
         return task is not None
@@ -651,8 +514,8 @@ class FrontierScheduler(BaseScheduler):
 
     def _on_left_downloader(self, request: Request) -> None:
         self._has_asked = True
-        if task := self._tasks.get(request):
-            self._land(task)
+        if task := self._leases.get(request):
+            self._leases.land(task)
             self._news.set()
 
     def _on_spider_error(self, failure: Failure, response: Any) -> None:
@@ -673,8 +536,3 @@ def frontier_scheduler(crawler: Crawler) -> FrontierScheduler | None:
     """
     scheduler = crawler.engine.scheduler
     return scheduler if FrontierScheduler in type(scheduler).__mro__ else None  # type: ignore[return-value]
-
-
-def _has_news(outbox: Outbox) -> bool:
-    """True when the outbox says anything."""
-    return any(getattr(outbox, name) for name in Outbox.__dataclass_fields__)

@@ -14,7 +14,7 @@ durations are seconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
 Key = int
@@ -51,6 +51,11 @@ class Lease:
     """How often the element was handed out, this time included; 1 at the first."""
     slot: str
     payload: bytes
+
+    @property
+    def held(self) -> Held:
+        """Its name in messages to the frontier."""
+        return Held(self.key, self.token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,18 @@ class Outbox:
     """Slot to seconds from now during which nothing of it is handed out; a longer pause already set stays."""
     paces: dict[str, PaceChange] = field(default_factory=dict)
     """Slot to the interval that its latest answers call for."""
+
+    @property
+    def says_something(self) -> bool:
+        """True when it is not empty."""
+        return any(getattr(self, each.name) for each in fields(self))
+
+    def take(self) -> Outbox:
+        """All of it, as an outbox of its own; this one is empty afterwards."""
+        taken = replace(self)
+        for each in fields(self):
+            setattr(self, each.name, type(getattr(self, each.name))())
+        return taken
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ import sys
 import scrapy.cmdline
 from scrapy import Request
 
-from carscraper.scheduler import FrontierScheduler, _Task
+from carscraper.leases import Task
+from carscraper.scheduler import FrontierScheduler
 from carscraper.stores.delivery import Delivery
 
 
@@ -19,7 +20,7 @@ def acknowledge_at_hand_out() -> None:
     def next_request(self: FrontierScheduler) -> Request | None:
         request = hand_out(self)
         if request is not None:
-            self._outbox.acks.append(self._tasks[request].held)
+            self._outbox.acks.append(self._leases[request].held)
         return request
 
     FrontierScheduler.next_request = next_request  # type: ignore[method-assign]
@@ -27,7 +28,7 @@ def acknowledge_at_hand_out() -> None:
 
 def acknowledge_before_durable() -> None:
     """As soon as the callback has run, while its records wait in memory for their batch."""
-    _Task.durable = property(lambda self: True)  # type: ignore[method-assign,assignment]
+    Task.durable = property(lambda self: True)  # type: ignore[method-assign,assignment]
 
 
 def count_as_durable_on_arrival() -> None:

@@ -31,7 +31,7 @@ def entries(*keys: int, slot: str = "a", priority: int = 0, delay: float = 0.0) 
 
 
 def held(*leases: Lease) -> list[Held]:
-    return [Held(lease.key, lease.token) for lease in leases]
+    return [lease.held for lease in leases]
 
 
 def keys(inbox: Inbox) -> list[int]:

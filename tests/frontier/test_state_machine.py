@@ -257,7 +257,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert inbox.paces == {slot: self.model.pace(slot) for slot in outbox.paces}
         self.model.hand_out(worker, inbox.leases, want)
         self.model.check_inbox(inbox)
-        self.leases += [Held(lease.key, lease.token) for lease in inbox.leases]
+        self.leases += [lease.held for lease in inbox.leases]
 
     async def exchange_until_answered(self, worker: str, outbox: Outbox, want: int, lost: int) -> Inbox:
         frontier = self.frontiers[worker]
@@ -350,7 +350,7 @@ class FrontierMachine(RuleBasedStateMachine):
             inbox = self.wait(self.frontiers["w1"].exchange(outbox, 50))
             self.model.exchange("w1", outbox)
             self.model.hand_out("w1", inbox.leases, 50)
-            outbox = Outbox(acks=[Held(lease.key, lease.token) for lease in inbox.leases])
+            outbox = Outbox(acks=[lease.held for lease in inbox.leases])
             if inbox.unfinished == 0:
                 break
         self.every_count_is_that_of_the_model()

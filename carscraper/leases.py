@@ -1,0 +1,236 @@
+"""The leases that a worker has in hand, from the frontier's answer to their acknowledgement.
+
+A lease's way, and when each step is said to the frontier:
+
+1. *waiting*: it came with an answer of the frontier, and the engine has not asked for it yet;
+2. *handed out*: a request object carries it;
+3. *landed*: off the wire, so that its slot may be asked for the next one. One that never was on the wire, since the
+   response store had its answer or another worker fetches it, is said to be *unsent*, at once, while its time
+   can still go to another;
+4. *finished*: the request is neither in the downloader nor in the scraper any more. What it yielded is in the
+   outbox or beyond by then, because Scrapy enqueues children and runs items through the pipelines first;
+5. *acknowledged*: every store is durable past the number that it had reached at step 4. Entries travel before
+   acks in one transaction, so children are in the frontier before their parent leaves it.
+
+A request that failed is told so by `retry` or `bury` before it finishes; then that is said in step 4 instead
+of 5.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from carscraper.frontier.contract import Burial, Held, Lease, Outbox, Retry
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+    from carscraper.pipelines.contract import DurableStore
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class Task:
+    """A lease that the engine has in hand, and what became of it."""
+
+    lease: Lease
+    landed: bool = False
+    waits: bool = False
+    """It has landed, unsent, but still takes up a place in Scrapy's downloader: another's download may answer it."""
+    seen: bool = False
+    """Its response or failure has come past the last middleware, so that nothing was dropped on the way."""
+    outcome: Retry | Burial | Held | None = None
+    """What to say instead of an acknowledgement; a `Held` gives the lease back unused."""
+    marks: list[tuple[DurableStore, int]] = field(default_factory=list)
+
+    @property
+    def held(self) -> Held:
+        """The lease's name in what is said of it."""
+        return self.lease.held
+
+    @property
+    def durable(self) -> bool:
+        """True when every store has what this request yielded."""
+        return all(store.durable >= mark for store, mark in self.marks)
+
+    def retry(self, delay: float, reason: str) -> None:
+        """When it finishes, queue it again after `delay` seconds instead of acknowledging it."""
+        self.outcome = Retry(self.held, delay, reason)
+
+    def bury(self, reason: str) -> bool:
+        """When it finishes, make it a dead letter; False when something else was said of it before."""
+        if self.outcome is not None:
+            return False
+        self.outcome = Burial(self.held, reason)
+        return True
+
+    def give_back(self) -> None:
+        """When it finishes, queue it again at once, as if it had not been handed out."""
+        self.outcome = self.held
+
+
+class Leases:
+    """Where each lease of this worker is on its way; writes into the outbox what is to be said of it.
+
+    It knows no engine: the scheduler tells it what is in Scrapy's hands.
+    """
+
+    def __init__(
+        self, outbox: Outbox, room: int, seconds: float, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`room`: how many may be waiting or under way at once; `seconds`: how long a lease holds."""
+        self.stores: Sequence[DurableStore] = ()
+        """Those that have to be durable before a request is acknowledged."""
+        self.results_expected = False
+        """Somebody notes the result of every request that was not dropped: bury those that were."""
+        self._outbox = outbox
+        self._room = room
+        self._seconds = seconds
+        self._clock = clock
+        self._renewed_at = clock()
+        self._waiting: deque[Lease] = deque()
+        self._tasks: dict[Request, Task] = {}
+        self._finished: deque[Task] = deque()
+
+    def __len__(self) -> int:
+        """How many are in hand."""
+        return len(self._waiting) + len(self._tasks) + len(self._finished)
+
+    @property
+    def at_work(self) -> bool:
+        """True when one is handed out, or waits for a store."""
+        return bool(self._tasks or self._finished)
+
+    @property
+    def starving(self) -> bool:
+        """True when the engine would be given nothing, though it has room."""
+        return not self._waiting and len(self._tasks) < self._room
+
+    @property
+    def hungry(self) -> bool:
+        """True when enough places are free that asking for more is worth a round trip."""
+        return self._room - self.free <= self._room * 5 // 8
+
+    @property
+    def free(self) -> int:
+        """How many more may come."""
+        under_way = sum(task.waits or not task.landed for task in self._tasks.values())
+        return max(0, self._room - len(self._waiting) - under_way)
+
+    @property
+    def slots(self) -> Iterator[str]:
+        """The slots of those that are handed out; some more than once."""
+        return (task.lease.slot for task in self._tasks.values())
+
+    def __getitem__(self, request: Request) -> Task:
+        """What is known of a request that is handed out. Raises KeyError for one that is not leased."""
+        return self._tasks[request]
+
+    def get(self, request: Request) -> Task | None:
+        """The same, or None."""
+        return self._tasks.get(request)
+
+    # On the way to the engine
+
+    def add(self, leases: Iterable[Lease]) -> None:
+        """Take in what came from the frontier."""
+        self._waiting.extend(leases)
+
+    def forget(self, stale: Iterable[Held]) -> None:
+        """Others have these now: what is still waiting is not worth fetching any more."""
+        gone = set(stale)
+        self._waiting = deque(lease for lease in self._waiting if lease.held not in gone)
+
+    def pop(self) -> Lease | None:
+        """The next one for the engine, which has to be handed out or buried."""
+        return self._waiting.popleft() if self._waiting else None
+
+    def hand_out(self, request: Request, lease: Lease) -> None:
+        """From now on this request carries it."""
+        self._tasks[request] = Task(lease)
+
+    def bury_unread(self, lease: Lease, reason: str) -> None:
+        """Make one a dead letter that was not handed out."""
+        self._outbox.burials.append(Burial(lease.held, reason))
+
+    # Back from the engine
+
+    def land(self, task: Task) -> None:
+        """It is off the wire, if it was not before."""
+        if not task.landed:
+            task.landed = True
+            self._outbox.landed.append(task.held)
+
+    def land_unsent(self, task: Task) -> bool:
+        """It is done with and has not been on the wire; False when it has landed before."""
+        if task.landed:
+            return False
+        task.landed = True
+        self._outbox.unsent.append(task.held)
+        return True
+
+    def sweep(self, downloading: Container[Request], scraping: Container[Request]) -> None:
+        """Find those that have left the downloader, and those that have left the scraper too."""
+        for request in [request for request in self._tasks if request not in downloading]:
+            task = self._tasks[request]
+            self.land(task)
+            task.waits = False
+            if request in scraping:
+                continue
+            del self._tasks[request]
+            if task.outcome is None and self.results_expected and not task.seen:
+                logger.error("Gave up %s, which was dropped on its way back; see the log before", request)
+                task.bury("dropped on its way back from the site")
+            if task.outcome is None:
+                task.marks = [(store, store.received) for store in self.stores]
+                self._finished.append(task)
+            elif isinstance(task.outcome, Retry):
+                self._outbox.retries.append(task.outcome)
+            elif isinstance(task.outcome, Held):
+                self._outbox.returns.append(task.outcome)
+            else:
+                self._outbox.burials.append(task.outcome)
+
+    def settle(self) -> None:
+        """Acknowledge what every store has made durable; in order, since the stores' numbers only grow."""
+        while self._finished and self._finished[0].durable:
+            self._outbox.acks.append(self._finished.popleft().held)
+
+    # Held, and let go
+
+    @property
+    def need_renewal(self) -> bool:
+        """True when a third of the time that they hold is over."""
+        return len(self) > 0 and self._is_third_over
+
+    def renew_in_time(self) -> None:
+        """Hold on to all of them for as long again, once a third of that is over."""
+        if not self._is_third_over:
+            return
+        self._renewed_at = self._clock()
+        self._outbox.renewals.extend(task.held for task in chain(self._tasks.values(), self._finished))
+        self._outbox.renewals.extend(lease.held for lease in self._waiting)
+
+    @property
+    def _is_third_over(self) -> bool:
+        return self._clock() >= self._renewed_at + self._seconds / 3
+
+    def return_waiting(self, slot: str | None = None) -> None:
+        """Give back what the engine has not asked for, of one slot or of all."""
+        returned = [lease.held for lease in self._waiting if slot is None or lease.slot == slot]
+        self._waiting = deque(lease for lease in self._waiting if slot is not None and lease.slot != slot)
+        self._outbox.unsent.extend(returned)
+        self._outbox.returns.extend(returned)
+
+    def return_at_work(self) -> None:
+        """Give back, unfinished, what was handed out; it will be done again."""
+        self._outbox.returns.extend(task.held for task in chain(self._tasks.values(), self._finished))
+        self._tasks.clear()
+        self._finished.clear()

@@ -1,0 +1,250 @@
+"""A lease is said to be one thing in the end, and acknowledged only once all stores have what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import cast
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    rule,
+)
+from scrapy import Request
+
+from carscraper.frontier.contract import Burial, Held, Lease, Outbox, Retry
+from carscraper.leases import Leases
+
+SECONDS = 60.0
+ROOM = 8
+
+
+@dataclass
+class Store:
+    """What the scheduler sees of one."""
+
+    received: int = 0
+    durable: int = 0
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lease(number: int, slot: str = "site") -> Lease:
+    return Lease(number, number, 1, slot, b"")
+
+
+class LeasesMachine(RuleBasedStateMachine):
+    """An engine, two stores and a frontier, in any order in which Scrapy may call."""
+
+    requests = Bundle("requests")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.outbox = Outbox()
+        self.leases = Leases(self.outbox, ROOM, SECONDS, clock=self.clock)
+        self.stores = [Store(), Store()]
+        self.given: set[Held] = set()
+        self.downloading: set[Request] = set()
+        self.scraping: set[Request] = set()
+        self.needed: dict[Held, list[int]] = {}
+        """What each store has to reach before a finished lease may be acknowledged; a list per lease."""
+        self.said: Counter[tuple[str, Held]] = Counter()
+        self.ends: Counter[Held] = Counter()
+
+    @initialize(expected=st.booleans())
+    def begin(self, expected: bool) -> None:
+        self.leases.stores = self.stores
+        self.leases.results_expected = expected
+        self.expected = expected
+
+    @rule(count=st.integers(1, ROOM))
+    def come(self, count: int) -> None:
+        """As many at most as there is room for."""
+        count = min(count, self.leases.free)
+        new = [lease(len(self.given) + number) for number in range(count)]
+        self.given |= {one.held for one in new}
+        self.leases.add(new)
+
+    @rule(target=requests)
+    def hand_out(self) -> Request:
+        request = Request("http://site/")
+        found = self.leases.pop()
+        if found is not None:
+            self.leases.hand_out(request, found)
+            self.downloading.add(request)
+        return request
+
+    @rule()
+    def bury_unread(self) -> None:
+        if found := self.leases.pop():
+            self.leases.bury_unread(found, "unreadable")
+
+    @rule(request=requests, unsent=st.booleans())
+    def land(self, request: Request, unsent: bool) -> None:
+        if task := self.leases.get(request):
+            if unsent:
+                self.leases.land_unsent(task)
+            else:
+                self.leases.land(task)
+
+    @rule(request=requests, outcome=st.sampled_from(["retry", "bury", "give back", "result"]))
+    def decide(self, request: Request, outcome: str) -> None:
+        task = self.leases.get(request)
+        if task is None:
+            return
+        task.seen = True
+        if outcome == "retry":
+            task.retry(1.0, "failed")
+        elif outcome == "bury":
+            before = task.outcome
+            assert task.bury("wrong") == (before is None)
+        elif outcome == "give back":
+            task.give_back()
+
+    @rule(request=requests)
+    def go_to_the_scraper(self, request: Request) -> None:
+        if request in self.downloading:
+            self.downloading.remove(request)
+            self.scraping.add(request)
+
+    @rule(request=consumes(requests), yielded=st.integers(0, 3))
+    def leave(self, request: Request, yielded: int) -> None:
+        """What it yields is with the stores when it leaves."""
+        self.downloading.discard(request)
+        self.scraping.discard(request)
+        for store in self.stores:
+            store.received += yielded
+        task = self.leases.get(request)
+        if task and task.outcome is None:
+            self.needed[task.held] = [store.received for store in self.stores]
+        self.leases.sweep(self.downloading, self.scraping)
+        assert self.leases.get(request) is None
+        if task and self.expected and not task.seen:
+            assert isinstance(task.outcome, Burial)
+
+    @rule(which=st.integers(0, 1), more=st.integers(1, 5))
+    def keep(self, which: int, more: int) -> None:
+        store = self.stores[which]
+        store.durable = min(store.received, store.durable + more)
+
+    @rule()
+    def sleep(self) -> None:
+        self.clock.now += SECONDS / 3
+
+    @rule()
+    def return_waiting(self) -> None:
+        self.leases.return_waiting()
+        assert self.leases.pop() is None
+
+    @rule()
+    def be_forced_to_end(self) -> None:
+        self.leases.return_at_work()
+        self.downloading.clear()
+        self.scraping.clear()
+        assert not self.leases.at_work
+
+    @rule()
+    def exchange(self) -> None:
+        """Everything that is said is said once, and of a lease that was not ended before."""
+        self.leases.settle()
+        self.leases.renew_in_time()
+        assert not self.leases.need_renewal
+        ended_before = set(self.ends)
+        said = self.outbox.take()
+        assert not self.outbox.says_something
+        ends = [*said.acks, *said.returns, *(one.held for one in (*said.retries, *said.burials))]
+        self.ends.update(ends)
+        for name, what in (("landed", said.landed), ("landed", said.unsent)):
+            self.said.update((name, held) for held in what)
+        for held in said.acks:
+            assert all(
+                store.durable >= mark for store, mark in zip(self.stores, self.needed[held], strict=True)
+            )
+        if said.renewals:
+            assert set(said.renewals) == self.given - set(self.ends)
+        assert not set(said.renewals) & ended_before
+
+    @invariant()
+    def none_is_ended_twice(self) -> None:
+        assert all(count == 1 for count in self.ends.values())
+        assert all(count == 1 for count in self.said.values())
+
+    @invariant()
+    def none_is_forgotten(self) -> None:
+        """What the frontier gave is in hand, or its end is said or about to be."""
+        about_to_be = self.outbox
+        ends = len(about_to_be.acks) + len(about_to_be.returns)
+        ends += len(about_to_be.retries) + len(about_to_be.burials)
+        assert len(self.given) == len(self.leases) + sum(self.ends.values()) + ends
+
+
+LeasesMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestLeases = LeasesMachine.TestCase
+
+
+def test_it_is_renewed_at_a_third_of_its_time_wherever_it_is() -> None:
+    clock, outbox = Clock(), Outbox()
+    leases = Leases(outbox, ROOM, SECONDS, clock=clock)
+    store = Store(received=1)
+    leases.stores = [store]
+    leases.add(map(lease, range(3)))
+    handed_out, finished = Request("http://site/1"), Request("http://site/2")
+    for request in (handed_out, finished):
+        leases.hand_out(request, cast("Lease", leases.pop()))
+    leases.sweep({handed_out}, ())
+    leases.settle()
+    assert not outbox.acks, "its store has nothing yet"
+
+    clock.now += SECONDS / 3 - 0.001
+    assert not leases.need_renewal
+    clock.now += 0.002
+    assert leases.need_renewal
+    leases.renew_in_time()
+    assert {held.key for held in outbox.renewals} == {0, 1, 2}
+    assert not leases.need_renewal
+
+
+def test_a_slot_is_returned_alone_and_its_time_with_it() -> None:
+    outbox = Outbox()
+    leases = Leases(outbox, ROOM, SECONDS)
+    leases.add([lease(1, "a"), lease(2, "b"), lease(3, "a")])
+    leases.return_waiting("a")
+    assert [held.key for held in outbox.returns] == [held.key for held in outbox.unsent] == [1, 3]
+    assert len(leases) == 1
+
+
+def test_what_others_have_taken_over_is_not_fetched_but_what_is_under_way_goes_on() -> None:
+    leases = Leases(Outbox(), ROOM, SECONDS)
+    request = Request("http://site/")
+    leases.add([lease(1), lease(2), lease(3)])
+    leases.hand_out(request, cast("Lease", leases.pop()))
+    leases.forget([lease(1).held, lease(2).held])
+    assert leases.pop() == lease(3)
+    assert leases.get(request) is not None
+
+
+def test_a_first_word_stands_against_a_burial_but_a_retry_overrules() -> None:
+    leases = Leases(Outbox(), ROOM, SECONDS)
+    request = Request("http://site/")
+    leases.add([lease(1)])
+    leases.hand_out(request, cast("Lease", leases.pop()))
+    task = leases[request]
+    assert task.bury("wrong")
+    assert not task.bury("wrong again")
+    task.retry(5.0, "after all")
+    assert task.outcome == Retry(lease(1).held, 5.0, "after all")
+    with pytest.raises(KeyError):
+        leases[Request("http://other/")]

@@ -5,10 +5,10 @@ full or wrong.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
-import time
 from collections.abc import Callable, Coroutine
 
 import pytest
@@ -298,7 +298,7 @@ async def test_a_connection_that_is_cut_is_made_again(on_redis: RedisBackend) ->
 
 
 @pytest.mark.parametrize("frozen", ["paused", "black hole", "stopped"])
-async def test_a_frozen_server_is_unavailable_within_the_time_out_and_holds_up_nothing_else(
+async def test_a_frozen_server_is_unavailable_and_holds_up_nothing_else(
     frozen: str,
 ) -> None:
     with RedisServer() as server:
@@ -308,16 +308,15 @@ async def test_a_frozen_server_is_unavailable_within_the_time_out_and_holds_up_n
             outbox = entries(1)
             if frozen == "paused":
                 with server.client() as client:
-                    client.client_pause(1500)
+                    client.client_pause(5000)
             elif frozen == "stopped":
                 os.kill(server.pid, signal.SIGSTOP)
             proxy.black_hole = frozen == "black hole"
-            ticks = asyncio.create_task(longest_lag(1.0))
-            started = time.monotonic()
+            turns = asyncio.create_task(count_turns())
             with pytest.raises(FrontierUnavailable, match=r"127\.0\.0\.1|localhost"):
                 await frontier.exchange(outbox, 1)
-            assert time.monotonic() - started < 0.9
-            assert await ticks < 0.2
+            turns.cancel()
+            assert await turns > 10
             proxy.heal()
             os.kill(server.pid, signal.SIGCONT)
             inbox = await answered(lambda: frontier.exchange(outbox, 1))
@@ -326,14 +325,14 @@ async def test_a_frozen_server_is_unavailable_within_the_time_out_and_holds_up_n
             await frontier.close()
 
 
-async def longest_lag(seconds: float) -> float:
-    """The longest time by which the event loop was late, over so many seconds."""
-    longest, end = 0.0, time.monotonic() + seconds
-    while time.monotonic() < end:
-        before = time.monotonic()
-        await asyncio.sleep(0.01)
-        longest = max(longest, time.monotonic() - before - 0.01)
-    return longest
+async def count_turns() -> int:
+    """How often the event loop has turned until this is cancelled: a hundred times a second."""
+    turns = 0
+    with contextlib.suppress(asyncio.CancelledError):
+        while True:
+            await asyncio.sleep(0.01)
+            turns += 1
+    return turns
 
 
 async def answered(call: Callable[[], Coroutine[None, None, Inbox]]) -> Inbox:

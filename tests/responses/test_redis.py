@@ -123,13 +123,13 @@ def test_a_server_that_is_gone_makes_misses_and_lost_answers_and_two_lines_in_th
 
 def test_a_frozen_server_is_not_waited_for(redis_server):
     async def scenario(store, client):
-        await client.client_pause(3000)
-        started = time.monotonic()
+        await client.client_pause(10 * 60_000)  # longer than any test may take
         assert await store.get("k", 1000.0) is None
         assert not await store.put("k", 200, URL, b"x")
-        assert time.monotonic() - started < 2.0
 
-    scenario_on(redis_server().socket, scenario, patience=0.2)
+    server = redis_server()
+    scenario_on(server.socket, scenario, patience=0.2)
+    server.kill()
 
 
 def test_a_full_server_loses_the_answer_only(redis_server):

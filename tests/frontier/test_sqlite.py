@@ -15,6 +15,7 @@ import pytest
 
 from carscraper.exceptions import ConfigurationError, ForeignFile, FrontierError, FrontierUnavailable
 from carscraper.frontier import sqlite as sqlite_module
+from carscraper.frontier import sqlite_change
 from carscraper.frontier.contract import Burial, Counts, Outbox, SlotLimit
 from carscraper.frontier.sqlite import SqliteFrontier
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, SqliteBackend
@@ -213,7 +214,7 @@ async def test_hand_out_is_a_walk_along_an_index() -> None:
     assert isinstance(frontier, SqliteFrontier)
     connection = frontier._connection
     assert connection is not None
-    for name, statement in vars(sqlite_module.EXCHANGE).items():
+    for name, statement in vars(sqlite_change.EXCHANGE).items():
         parameters = [1] * statement.count("?")
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)]
         scans = [step for step in plan if step.startswith("SCAN") and "INDEX" not in step]

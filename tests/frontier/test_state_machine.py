@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from carscraper.exceptions import FrontierUnavailable
 from carscraper.frontier import redis as redis_module
-from carscraper.frontier import sqlite as sqlite_module
+from carscraper.frontier import sqlite_change
 from carscraper.frontier.contract import Burial, Entry, Held, Inbox, Outbox, PaceChange, Retry, SlotLimit
 from carscraper.frontier.redis import RedisFrontier, Script
 from carscraper.frontier.sqlite import SqliteFrontier
@@ -420,10 +420,10 @@ def assert_caught(make_store: Callable[[], Store]) -> None:
 
 
 def test_sqlite_without_fencing_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    statement = sqlite_module.EXCHANGE.find_held
+    statement = sqlite_change.EXCHANGE.find_held
     assert statement.count("AND token = ?") == 1
     unfenced = statement.replace("AND token = ?", "AND ? > 0")
-    monkeypatch.setattr(sqlite_module.EXCHANGE, "find_held", unfenced)
+    monkeypatch.setattr(sqlite_change.EXCHANGE, "find_held", unfenced)
     assert_caught(lambda: SqliteStore(tmp_path / "frontier.sqlite"))
 
 
@@ -458,10 +458,10 @@ def test_redis_without_caps_is_caught(redis7: RedisServer, monkeypatch: pytest.M
 def test_sqlite_that_takes_a_pace_of_any_version_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    statement = sqlite_module.EXCHANGE.change_pace
+    statement = sqlite_change.EXCHANGE.change_pace
     assert statement.count("AND pace_version = ?") == 1
     careless = statement.replace("AND pace_version = ?", "AND ? >= 0")
-    monkeypatch.setattr(sqlite_module.EXCHANGE, "change_pace", careless)
+    monkeypatch.setattr(sqlite_change.EXCHANGE, "change_pace", careless)
     assert_caught(lambda: SqliteStore(tmp_path / "frontier.sqlite"))
 
 
@@ -482,10 +482,10 @@ def test_redis_that_heeds_no_pace_is_caught(redis7: RedisServer, monkeypatch: py
 def test_sqlite_that_gives_back_the_time_of_any_lease_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    statement = sqlite_module.EXCHANGE.free_time
+    statement = sqlite_change.EXCHANGE.free_time
     assert statement.count("AND last_token = ?") == 1
     careless = statement.replace("AND last_token = ?", "AND ? > 0")
-    monkeypatch.setattr(sqlite_module.EXCHANGE, "free_time", careless)
+    monkeypatch.setattr(sqlite_change.EXCHANGE, "free_time", careless)
     assert_caught(lambda: SqliteStore(tmp_path / "frontier.sqlite"))
 
 

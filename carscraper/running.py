@@ -54,13 +54,18 @@ def run_to_verdict(process: AsyncCrawlerProcess, crawler: Crawler, **arguments: 
     books = crawler.get_extension(Completeness)
     if books is None:
         return 0
-    if books.verdict is not None:
-        sys.stderr.write("\n" + "\n".join(summary(books.verdict)) + "\n")
+    verdict = books.verdict
+    said = (
+        ["ended before there was a verdict; run the same command again"]
+        if verdict is None
+        else summary(verdict)
+    )
+    sys.stderr.write("\n" + "\n".join(said) + "\n")
     feeds = crawler.get_extension(Feeds)
     if feeds is not None and feeds.failed:
         sys.stderr.write("a feed is not complete; see the log\n")
         return 1
-    return 0 if books.verdict is not None and books.verdict.complete else 1
+    return 0 if verdict is not None and verdict.complete else 1
 
 
 def _failure(running: asyncio.Task[Any]) -> int:

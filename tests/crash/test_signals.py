@@ -50,5 +50,18 @@ def test_a_stopped_crawl_gives_its_leases_back_and_the_next_goes_on_at_once(
     assert status.total.queued > 0
     site.faults([])
     with crawl(site.url, tmp_path / "out", settings=SETTINGS, **store.options) as run:
-        assert run.wait(20) == 0, run.log
+        assert run.wait(45) == 0, run.log
+    assert sorted(run.cars()) == sorted(site.ids())
+
+
+def test_one_that_is_told_to_before_it_has_begun_says_so_and_loses_nothing(
+    store: Store, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    site = stand_in(40)
+    early = {"ADDONS": '{"tests.crash.early_stop.EarlyStopAddon": 0}'}
+    with crawl(site.url, tmp_path / "out", settings=early, **store.options) as run:
+        assert run.wait(30) == 1, run.log
+    assert "run the same command again" in run.log
+    with crawl(site.url, tmp_path / "out", **store.options) as run:
+        assert run.wait(45) == 0, run.log
     assert sorted(run.cars()) == sorted(site.ids())

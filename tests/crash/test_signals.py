@@ -50,7 +50,7 @@ def test_a_stopped_crawl_gives_its_leases_back_and_the_next_goes_on_at_once(
     assert status.total.queued > 0
     site.faults([])
     with crawl(site.url, tmp_path / "out", settings=SETTINGS, **store.options) as run:
-        assert run.wait(45) == 0, run.log
+        assert run.wait(20) == 0, run.log
     assert sorted(run.cars()) == sorted(site.ids())
 
 

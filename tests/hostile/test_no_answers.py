@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -93,11 +94,12 @@ def test_what_stays_broken_is_a_dead_letter_with_its_reason_and_the_rest_is_comp
 def test_no_worker_is_stuck_for_longer_than_its_time_out(site: StandIn, start: Start, fault: str) -> None:
     site.faults([{"match": SPEC_PATH, "times": 2, "fault": fault}])
     run = start(settings={"DOWNLOAD_TIMEOUT": 2})
+    began = time.monotonic()
     assert run.wait(SECONDS) == 0, run.log
+    assert time.monotonic() - began < 12
     hit = [entry for entry in site.journal() if entry["fault"]]
     assert len(hit) == 2
-    usual = 30
-    assert all(1.5 < entry["ended"] - entry["started"] < usual / 2 for entry in hit)
+    assert all(1.5 < entry["ended"] - entry["started"] < 4 for entry in hit)
 
 
 def test_a_bug_in_a_callback_stays_loud_and_buries_the_request(site: StandIn, start: Start) -> None:

@@ -59,10 +59,6 @@ class Records:
         self._made: OrderedDict[bytes, Specs] = OrderedDict()
         """By digest, the oldest first."""
 
-    def of(self, car: Car) -> Record:
-        """Raises `orjson.JSONEncodeError` for a car that JSON cannot hold."""
-        return Draft(car, self).record
-
     def make(self, car: Car, attrs_json: bytes, specs_json: bytes) -> Record:
         """Raises what a car without the shape of one leads to: one of `SHAPELESS`."""
         specs = self._specs(car.car_specs, specs_json)

@@ -17,7 +17,7 @@ from scrapy.settings import Settings
 
 from carscraper.items import Car
 from carscraper.stores.build import SETTINGS, build_database
-from carscraper.stores.record import Records
+from carscraper.stores.record import Draft, Records
 from carscraper.tables import Rows, columns
 from tests.crawling import crawl
 from tests.exports.command_line import export
@@ -70,7 +70,7 @@ def keep(env: dict[str, str], key: str, cars: list[Car], seen: list[str]) -> Non
         try:
             records = Records()
             for time in (FIRST, LAST):
-                read = [records.of(replace(one, scraped_at=time)) for one in cars]
+                read = [Draft(replace(one, scraped_at=time), records).record for one in cars]
                 assert await database.upsert(read) == []
             await database.mark_removed(seen, GONE, GONE)
         finally:

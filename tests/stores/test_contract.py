@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from carscraper.items import Car
 from carscraper.stores.contract import Database, StoredCar
-from carscraper.stores.record import Record, Records
+from carscraper.stores.record import Draft, Record, Records
 from tests.stores.conftest import Place
 
 SPECS = [{"title": "Engine", "attrs": [{"label": "Torque Max", "value": "250 Nm"}]}]
@@ -40,7 +40,7 @@ def car(listing: str = "1", minute: float = 0, price: int | None = 100, **attrs:
 
 def reading(listing: str = "1", minute: float = 0, price: int | None = 100, **attrs: Any) -> Record:
     """That car as a record."""
-    return Records().of(car(listing, minute, price, **attrs))
+    return Draft(car(listing, minute, price, **attrs), Records()).record
 
 
 async def opened(place: Place) -> Database:
@@ -105,7 +105,7 @@ async def test_what_comes_out_is_plain_json(place: Place) -> None:
         return [kinds(inner) for inner in value] if type(value) is list else type(value)
 
     assert kinds(stored.car_attrs) == kinds(record.car.car_attrs)
-    assert Records().of(stored).row == record.row
+    assert Draft(stored, Records()).record.row == record.row
     assert orjson.loads(orjson.dumps(stored.car_attrs)) == record.car.car_attrs
 
 

@@ -33,7 +33,7 @@ from carscraper.stores.postgres import (
     fault_of,
     load_sql,
 )
-from carscraper.stores.record import Record, Records
+from carscraper.stores.record import Draft, Record, Records
 from tests.postgres_server import PostgresServer
 from tests.stores.conftest import PostgresPlace
 from tests.stores.test_contract import SPECS, all_of, car, only, opened, reading, text, when, write
@@ -121,7 +121,7 @@ async def test_a_specification_is_kept_once_for_all_that_share_it(on_postgres: P
     database = await opened(on_postgres)
     await write(database, *(reading(str(number)) for number in range(20)))
     other = replace(car("20"), car_specs=[])
-    await write(database, Records().of(other))
+    await write(database, Draft(other, Records()).record)
     kept = on_postgres.select("SELECT groups FROM specs ORDER BY jsonb_array_length(groups)")
     assert [row["groups"] for row in kept] == [[], SPECS]
 
@@ -382,19 +382,24 @@ def test_whose_fault_it_is_that_there_is_no_connection(message: str, fault: Faul
 
 
 GOOD = reading("7")
+
+
+def changed(**parts: Any) -> Record:
+    """The good one's car with other parts."""
+    return Draft(replace(GOOD.car, **parts), Records()).record
+
+
 POISON: dict[str, Callable[[], Record]] = {
     "NUL in a text": lambda: reading("7", colour="a\0b"),
     "NUL behind a backslash": lambda: reading("7", colour="\\\0"),
     "NUL in a key": lambda: reading("7", **{"a\0b": 1}),
-    "NUL in the URL": lambda: Records().of(replace(GOOD.car, url="https://h/\0")),
-    "NUL in the id": lambda: Records().of(replace(GOOD.car, id="7\0")),
-    "NUL in the specification": lambda: Records().of(
-        replace(GOOD.car, car_specs=[{"title": "\0", "attrs": []}])
-    ),
+    "NUL in the URL": lambda: changed(url="https://h/\0"),
+    "NUL in the id": lambda: changed(id="7\0"),
+    "NUL in the specification": lambda: changed(car_specs=[{"title": "\0", "attrs": []}]),
     "an id longer than an index takes": lambda: reading("7" + random.Random(1).randbytes(5000).hex()),
     "an id that is no text": lambda: replace(GOOD, car=replace(GOOD.car, id="7\ud800")),
-    "a time that is none": lambda: Records().of(replace(GOOD.car, scraped_at="yesterday")),
-    "a time without its zone": lambda: Records().of(replace(GOOD.car, scraped_at="2026-11-21T10:00:00")),
+    "a time that is none": lambda: changed(scraped_at="yesterday"),
+    "a time without its zone": lambda: changed(scraped_at="2026-11-21T10:00:00"),
     "JSON that is none": lambda: replace(GOOD, attrs_json=b"{"),
     "what the owner forbids": lambda: reading("7", price=666),
     "what the owner's trigger forbids": lambda: reading("7", price=667),

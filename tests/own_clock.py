@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from types import TracebackType
-from typing import Self
 
 _TICK = 0.01
 _LONGEST_TICK = 0.1
@@ -14,44 +12,30 @@ _LONGEST_TICK = 0.1
 
 
 class OwnClock:
-    """Seconds since it was started, counted by a thread of this process; runs while the `with` block does.
+    """Seconds since it was made, counted by a thread of this process until `close`.
 
     What keeps one thread waiting, such as a socket that does not answer, leaves the clock running.
     """
 
     def __init__(self) -> None:
         self._seconds = 0.0
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._count, daemon=True)
+        self._thread.start()
 
     def __call__(self) -> float:
         return self._seconds
 
-    def _run(self) -> None:
+    def _count(self) -> None:
         before = time.monotonic()
-        while not self._stopped.wait(_TICK):
+        while not self._closed.wait(_TICK):
             now = time.monotonic()
             self._seconds += min(now - before, _LONGEST_TICK)
             before = now
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self._thread.join(5)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join()
 
 
 async def lag(clock: OwnClock) -> float:

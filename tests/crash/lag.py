@@ -29,7 +29,6 @@ class LagMeter:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._clock = OwnClock()
         crawler.signals.connect(self._start, signals.spider_opened)
 
     @classmethod
@@ -37,7 +36,7 @@ class LagMeter:
         return cls(crawler)
 
     def _start(self) -> None:
-        self._clock.start()
+        self._clock = OwnClock()
         self._measuring = asyncio.create_task(self._measure())
 
     async def _measure(self) -> None:

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 
 import pytest
 
@@ -312,7 +313,7 @@ async def test_a_frozen_server_is_unavailable_within_the_time_out_and_holds_up_n
             elif frozen == "stopped":
                 os.kill(server.pid, signal.SIGSTOP)
             proxy.black_hole = frozen == "black hole"
-            with OwnClock() as clock:
+            with closing(OwnClock()) as clock:
                 ticks = asyncio.create_task(longest_lag(clock, 1.0))
                 started = clock()
                 with pytest.raises(FrontierUnavailable, match=r"127\.0\.0\.1|localhost"):

@@ -2,6 +2,7 @@ import asyncio
 import logging
 import math
 import time
+from contextlib import closing
 
 import pytest
 import redis.asyncio
@@ -125,7 +126,7 @@ def test_a_server_that_is_gone_makes_misses_and_lost_answers_and_two_lines_in_th
 def test_a_frozen_server_is_not_waited_for(redis_server):
     async def scenario(store, client):
         await client.client_pause(10 * 60_000)  # longer than any test may take
-        with OwnClock() as clock:
+        with closing(OwnClock()) as clock:
             assert await store.get("k", 1000.0) is None
             assert not await store.put("k", 200, URL, b"x")
             assert clock() < 2.0

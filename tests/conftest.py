@@ -7,8 +7,13 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.standin import StandIn
+
+# How long one example takes says nothing about the code: the machine may stop a process at any time.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture

@@ -59,7 +59,9 @@ class RedisBackend:
     @asynccontextmanager
     async def store(self):
         async with redis.asyncio.Redis(unix_socket_path=str(self.socket)) as client:
-            store = RedisResponseStore(client, "{cars}", ttl=37 * DAY, crawl_ttl=7 * DAY, clock=self.clock)
+            store = RedisResponseStore(
+                client, "{cars}", ttl=37 * DAY, crawl_ttl=7 * DAY, patience=30.0, clock=self.clock
+            )
             await store.open()
             yield store
             await store.close()

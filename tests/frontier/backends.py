@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
+from hashlib import sha1
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from carscraper.frontier.contract import Frontier, SlotLimit
-from carscraper.frontier.redis import RedisFrontier
+from carscraper.frontier.redis import RedisFrontier, Script
 from carscraper.frontier.sqlite import SqliteFrontier
 from tests.redis_server import RedisServer
 
 LEASE = 60.0
 MAX_ATTEMPTS = 3
+BEGIN = 1_800_000_000
+"""The time at first, in seconds."""
 
 
 class Backend(Protocol):
@@ -47,7 +51,7 @@ class SqliteBackend:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self.now = 1_800_000_000.0
+        self.now = float(BEGIN)
         self._opened: list[SqliteFrontier] = []
 
     def open(
@@ -79,8 +83,26 @@ class SqliteBackend:
 
 def plain_client(port: int, **options: object) -> Redis:
     """A client that does not try again by itself, so that every fault reaches the frontier."""
-    settings = {"socket_timeout": 2, "socket_connect_timeout": 2, "retry": Retry(NoBackoff(), 0), **options}
+    settings = {"socket_timeout": 20, "socket_connect_timeout": 20, "retry": Retry(NoBackoff(), 0), **options}
     return Redis(port=port, **settings)  # type: ignore[arg-type]
+
+
+@cache
+def at_handed_time(script: Script) -> Script:
+    """The script with a clock that stands still at `BEGIN`, and is moved by its offset alone."""
+    before, clock, after = script.text.partition("redis.call('TIME')")
+    assert clock
+    text = f"{before}{{'{BEGIN}', '0'}}{after}"
+    return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+class RedisFrontierAtHandedTime(RedisFrontier):
+    """At the time that a test hands in, however long the server and the test take."""
+
+    async def _run(
+        self, script: Script, keys: Sequence[bytes], arguments: Sequence[str | int | bytes]
+    ) -> Any:
+        return await super()._run(at_handed_time(script), keys, arguments)
 
 
 class RedisBackend:
@@ -102,7 +124,7 @@ class RedisBackend:
         port: int | None = None,
         prefix: str = "test",
     ) -> RedisFrontier:
-        frontier = RedisFrontier(
+        frontier = RedisFrontierAtHandedTime(
             plain_client(port or self.server.port),
             prefix=prefix,
             worker=worker,

@@ -117,7 +117,7 @@ async def test_a_delayed_element_is_handed_out_when_its_time_has_come_and_not_be
     frontier = await begun(backend)
     inbox = await frontier.exchange(entries(1, delay=30), 5)
     assert keys(inbox) == []
-    assert inbox.next_due == pytest.approx(30, abs=1)
+    assert inbox.next_due == pytest.approx(30)
     backend.advance(28)
     assert keys(await frontier.exchange(Outbox(), 5)) == []
     backend.advance(2.1)
@@ -188,7 +188,7 @@ async def test_a_paused_slot_is_left_alone_while_the_others_go_on(backend: Backe
     await frontier.exchange(entries(3, 4, slot="b"), 0)
     inbox = await frontier.exchange(Outbox(pauses={"a": 20}), 9)
     assert keys(inbox) == [3, 4]
-    assert inbox.next_due == pytest.approx(20, abs=1)
+    assert inbox.next_due == pytest.approx(20)
     backend.advance(18)
     assert keys(await frontier.exchange(Outbox(), 9)) == []
     backend.advance(2.1)
@@ -206,7 +206,7 @@ async def test_a_longer_pause_stays_and_a_shorter_one_is_nothing(backend: Backen
     backend.advance(15)
     inbox = await frontier.exchange(Outbox(), 9)
     assert keys(inbox) == []
-    assert inbox.next_due == pytest.approx(5, abs=1)
+    assert inbox.next_due == pytest.approx(5)
 
 
 async def test_a_pause_holds_for_what_is_added_during_it(backend: Backend) -> None:
@@ -214,7 +214,7 @@ async def test_a_pause_holds_for_what_is_added_during_it(backend: Backend) -> No
     await frontier.exchange(Outbox(pauses={"a": 20}), 9)
     inbox = await frontier.exchange(entries(1), 9)
     assert keys(inbox) == []
-    assert inbox.next_due == pytest.approx(20, abs=1)
+    assert inbox.next_due == pytest.approx(20)
 
 
 async def test_a_pause_with_nothing_behind_it_is_nothing_to_wait_for(backend: Backend) -> None:
@@ -239,8 +239,7 @@ async def test_a_slot_with_few_turns_does_not_starve(backend: Backend) -> None:
     assert abs(served.count("a") - served.count("b")) <= 4
 
 
-# Intervals and paces. Servers have a clock of their own, so times are tens of seconds, and looked at a little
-# before and after.
+# Intervals and paces.
 
 EVERY_TEN = {"a": SlotLimit(0, 10.0)}
 
@@ -249,13 +248,13 @@ async def test_a_slot_with_an_interval_gives_one_at_a_time(backend: Backend) -> 
     frontier = await begun(backend, limits=EVERY_TEN)
     inbox = await frontier.exchange(entries(1, 2, 3), 9)
     assert keys(inbox) == [1]
-    assert inbox.next_due == pytest.approx(10, abs=1)
+    assert inbox.next_due == pytest.approx(10)
     backend.advance(8)
     assert keys(await frontier.exchange(Outbox(), 9)) == []
     backend.advance(2.1)
     inbox = await frontier.exchange(Outbox(), 9)
     assert keys(inbox) == [2]
-    assert inbox.next_due == pytest.approx(10, abs=1)
+    assert inbox.next_due == pytest.approx(10)
 
 
 async def test_an_interval_begins_anew_after_a_time_of_rest(backend: Backend) -> None:
@@ -280,7 +279,7 @@ async def test_with_nothing_left_there_is_no_interval_to_wait_for(backend: Backe
     assert (keys(inbox), inbox.next_due) == ([1], None)
     inbox = await frontier.exchange(entries(2), 9)
     assert keys(inbox) == []
-    assert inbox.next_due == pytest.approx(10, abs=1)
+    assert inbox.next_due == pytest.approx(10)
 
 
 async def test_an_interval_holds_up_no_other_slot(backend: Backend) -> None:
@@ -307,7 +306,7 @@ async def test_the_time_of_a_lease_that_was_not_sent_goes_to_the_next(backend: B
     inbox = await frontier.exchange(Outbox(unsent=[one], **{how: [message]}), 9)  # type: ignore[arg-type]
     assert keys(inbox) == ([1] if how == "returns" else [2])
     assert inbox.stale == []
-    assert inbox.next_due == pytest.approx(5 if how == "retries" else 10, abs=1)
+    assert inbox.next_due == pytest.approx(5 if how == "retries" else 10)
     assert keys(await frontier.exchange(Outbox(), 9)) == []
     backend.advance(8)
     assert 3 not in keys(await frontier.exchange(Outbox(), 9))
@@ -329,7 +328,7 @@ async def test_time_in_which_another_was_sent_is_not_given_again(backend: Backen
     second = (await frontier.exchange(Outbox(), 9)).leases
     inbox = await frontier.exchange(Outbox(unsent=held(*first)), 9)
     assert keys(inbox) == []
-    assert inbox.next_due == pytest.approx(10, abs=1)
+    assert inbox.next_due == pytest.approx(10)
     assert keys(await frontier.exchange(Outbox(unsent=held(*second)), 9)) == [3]
 
 
@@ -345,7 +344,7 @@ async def test_a_pause_stays_when_the_interval_is_given_back(backend: Backend) -
     leases = (await frontier.exchange(entries(1, 2), 9)).leases
     inbox = await frontier.exchange(Outbox(unsent=held(*leases), pauses={"a": 5}), 9)
     assert keys(inbox) == []
-    assert inbox.next_due == pytest.approx(5, abs=1)
+    assert inbox.next_due == pytest.approx(5)
     backend.advance(5.1)
     assert keys(await frontier.exchange(Outbox(), 9)) == [2]
 
@@ -401,7 +400,7 @@ async def test_a_pace_holds_for_the_hand_outs_of_its_own_exchange(backend: Backe
     outbox.paces["a"] = PaceChange(0, 10.0)
     inbox = await frontier.exchange(outbox, 9)
     assert keys(inbox) == [1]
-    assert inbox.next_due == pytest.approx(10, abs=1)
+    assert inbox.next_due == pytest.approx(10)
     backend.advance(10.1)
     inbox = await frontier.exchange(Outbox(paces={"a": PaceChange(1, 0.0)}), 9)
     assert keys(inbox) == [2, 3]
@@ -412,7 +411,7 @@ async def test_the_longer_of_pace_and_interval_holds(backend: Backend, limit: fl
     frontier = await begun(backend, limits={"a": SlotLimit(0, limit)})
     outbox = entries(1, 2)
     outbox.paces["a"] = PaceChange(0, pace)
-    assert (await frontier.exchange(outbox, 9)).next_due == pytest.approx(20, abs=1)
+    assert (await frontier.exchange(outbox, 9)).next_due == pytest.approx(20)
 
 
 async def test_a_pace_is_kept_for_the_crawl_and_forgotten_with_it(backend: Backend) -> None:
@@ -537,7 +536,7 @@ async def test_dead_letters_tell_what_happened_oldest_first(backend: Backend) ->
     first = letters[0]
     assert (first.slot, first.callback, first.attempts) == ("site", "parse", 1)
     assert (first.reason, first.payload) == ("status 404 für 1", b"payload of 1")
-    assert letters[1].died_at - first.died_at == pytest.approx(1, abs=0.5)
+    assert letters[1].died_at - first.died_at == pytest.approx(1)
     assert len(await frontier.dead_letters(limit=2)) == 2
 
 
@@ -621,10 +620,10 @@ async def test_the_oldest_is_the_first_that_was_pushed_of_those_that_wait(backen
     await frontier.exchange(entries(1), 0)
     backend.advance(100)
     await frontier.exchange(entries(2, delay=1000), 0)
-    assert (await frontier.status()).oldest == pytest.approx(100, abs=2)
+    assert (await frontier.status()).oldest == pytest.approx(100)
     await frontier.exchange(Outbox(), 1)
     backend.advance(50)
-    assert (await frontier.status()).oldest == pytest.approx(50, abs=2)
+    assert (await frontier.status()).oldest == pytest.approx(50)
 
 
 async def test_unfinished_counts_what_waits_and_what_is_leased(backend: Backend) -> None:

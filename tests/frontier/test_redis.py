@@ -10,17 +10,20 @@ import os
 import signal
 from collections.abc import Callable, Coroutine
 from contextlib import closing
+from typing import TypeVar
 
 import pytest
 
 from carscraper.exceptions import ConfigurationError, FrontierError, FrontierLost, FrontierUnavailable
-from carscraper.frontier.contract import Burial, Counts, Held, Inbox, Outbox, Pace, PaceChange, SlotLimit
+from carscraper.frontier.contract import Burial, Counts, Held, Outbox, Pace, PaceChange, SlotLimit
 from carscraper.frontier.redis import BUCKETS, FIXED_KEYS, RedisFrontier
 from tests.frontier.backends import LEASE, RedisBackend, plain_client
 from tests.frontier.test_contract import begun, counts, entries, entry, held, keys
 from tests.own_clock import OwnClock, lag
 from tests.redis_server import RedisServer
 from tests.tcp_proxy import TcpProxy
+
+T = TypeVar("T")
 
 
 def frontier_at(client: object, worker: str = "w1", prefix: str = "test") -> RedisFrontier:
@@ -32,6 +35,18 @@ def frontier_at(client: object, worker: str = "w1", prefix: str = "test") -> Red
         limits={},
         default_limit=SlotLimit(0),
     )
+
+
+async def test_the_clock_is_that_of_the_server(on_redis: RedisBackend) -> None:
+    frontier = frontier_at(plain_client(on_redis.server.port))
+    await frontier.begin("crawl")
+    with on_redis.server.client() as client:
+        before = client.time()
+        await frontier.exchange(Outbox(), 0)
+        after = client.time()
+    (worker,) = (await frontier.status()).workers
+    assert before <= divmod(round(worker.last_seen * 1e6), 1_000_000) <= after
+    await frontier.close()
 
 
 # Several workers.
@@ -305,7 +320,7 @@ async def test_a_frozen_server_is_unavailable_within_the_time_out_and_holds_up_n
     with RedisServer() as server:
         async with TcpProxy(server.port) as proxy:
             frontier = frontier_at(plain_client(proxy.port, socket_timeout=0.5))
-            await frontier.begin("crawl")
+            await answered(lambda: frontier.begin("crawl"))
             outbox = entries(1)
             if frozen == "paused":
                 with server.client() as client:
@@ -324,7 +339,7 @@ async def test_a_frozen_server_is_unavailable_within_the_time_out_and_holds_up_n
             os.kill(server.pid, signal.SIGCONT)
             inbox = await answered(lambda: frontier.exchange(outbox, 1))
             assert keys(inbox) == [1]
-            assert (await counts(frontier)).seen == 1
+            assert (await answered(lambda: counts(frontier))).seen == 1
             await frontier.close()
 
 
@@ -336,7 +351,7 @@ async def longest_lag(clock: OwnClock, seconds: float) -> float:
     return longest
 
 
-async def answered(call: Callable[[], Coroutine[None, None, Inbox]]) -> Inbox:
+async def answered(call: Callable[[], Coroutine[None, None, T]]) -> T:
     """The answer to a call that is made until it is answered."""
     while True:
         try:

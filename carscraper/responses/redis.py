@@ -30,8 +30,8 @@ _FAILURES = (RedisError, OSError)
 class _Measured(NamedTuple):
     """A key of the store, as a survey finds it; sorts by age, the oldest first."""
 
-    left_ms: int
-    """Milliseconds until it expires."""
+    ends_ms: int
+    """When it expires, in milliseconds since the epoch. What is left until then would depend on when it was asked."""
     size: int
     """Bytes that the server needs for it."""
     name: bytes
@@ -171,22 +171,24 @@ class RedisResponseStore:
         return sum(found.size for survey in surveys for found in survey)
 
     async def prune(self, max_bytes: int, max_age: float, max_crawl_age: float) -> Pruned:
-        """Goes by the time left to each key, on the server's clock. Walks through the server's keys."""
+        """Goes by when each key expires, on the server's clock. Walks through the server's keys."""
         crawls = sorted(await self._survey(self._crawl_prefix))
         shared = sorted(await self._survey(self._prefix))
         size = sum(found.size for found in (*crawls, *shared))
+        now_ms = await self._server_ms()
         removed = 0
         for crawl in crawls:
-            too_old = not max_crawl_age or crawl.left_ms <= self._crawl_ttl_ms - max_crawl_age * 1000
+            left_ms = crawl.ends_ms - now_ms
+            too_old = not max_crawl_age or left_ms <= self._crawl_ttl_ms - max_crawl_age * 1000
             if too_old or size > max_bytes:
                 removed += await self._call("hlen", crawl.name) or 0
                 await self._call("unlink", crawl.name)
                 size -= crawl.size
-            elif crawl.left_ms > self._crawl_ttl_ms:  # put when crawls were kept for longer
+            elif left_ms > self._crawl_ttl_ms:  # put when crawls were kept for longer
                 await self._call("pexpire", crawl.name, self._crawl_ttl_ms)
         doomed = []
         for answer in shared:
-            if answer.left_ms >= self._ttl_ms - max_age * 1000 and size <= max_bytes:
+            if answer.ends_ms - now_ms >= self._ttl_ms - max_age * 1000 and size <= max_bytes:
                 break
             doomed.append(answer.name)
             size -= answer.size
@@ -234,14 +236,19 @@ class RedisResponseStore:
         try:
             async with asyncio.timeout(self._patience), self._client.pipeline(transaction=False) as pipeline:
                 for name in names:
-                    pipeline.pttl(name)
+                    pipeline.pexpiretime(name)
                     pipeline.memory_usage(name, samples=0)
                 answers = await pipeline.execute()
         except _FAILURES as error:
             self._log.warning("The response store could not be read", repr(error))
             return []
         measured = zip(answers[::2], answers[1::2], names, strict=True)
-        return [_Measured(left, size, name) for left, size, name in measured if size is not None]
+        return [_Measured(ends, size, name) for ends, size, name in measured if size is not None]
+
+    async def _server_ms(self) -> int:
+        """The server's clock, in milliseconds since the epoch; this machine's when it does not answer."""
+        seconds, microseconds = await self._call("time") or divmod(time.time_ns() // 1000, 1_000_000)
+        return int(seconds * 1000 + microseconds // 1000)
 
     def _unpacked(self, keys: Sequence[str], values: Sequence[bytes | None] | None) -> list[StoredResponse]:
         """What is stored under the keys, `values` being what the server has there, in their order."""

@@ -24,8 +24,8 @@ from carscraper.responses.rare_log import RareLog
 
 APPLICATION_ID, VERSION = 1130451571, 1
 
-_BUSY_MS = 2000
-"""How long a write waits for another process's; the event loop waits with it."""
+_PATIENCE = 2.0
+"""Seconds that a write waits for another process's; the event loop waits with it."""
 _BUSY_LOOK = 0.02
 """Seconds between two tries at a file that is being made."""
 _WAL_BYTES = 16 * 1024 * 1024
@@ -49,8 +49,12 @@ class SqliteResponseStore:
     power from the next checkpoint on (`synchronous=NORMAL`): for a cache that is enough.
     """
 
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, path: Path, *, patience: float = _PATIENCE, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`patience`: seconds that it waits for another process that makes the file, or writes."""
         self._path = path
+        self._patience = patience
         self._clock = clock
         self._packer = Packer()
         self._log = RareLog(logging.getLogger(__name__))
@@ -65,7 +69,7 @@ class SqliteResponseStore:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             _refuse_foreign(self._path)
-            self._connection = await _connect_in_turn(self._path)
+            self._connection = await _connect_in_turn(self._path, self._patience)
         except (OSError, sqlite3.Error) as error:
             raise ConfigurationError(f"the response store {self._path} cannot be used: {error}") from error
 
@@ -256,20 +260,20 @@ def _seen_by_sqlite(path: Path) -> tuple[int, int, int]:
     return application, version, tables
 
 
-async def _connect_in_turn(path: Path) -> sqlite3.Connection:
+async def _connect_in_turn(path: Path, patience: float) -> sqlite3.Connection:
     """Waits for another process that is making the file: SQLite itself does not, when the journal's mode changes."""
-    deadline = time.monotonic() + _BUSY_MS / 1000
+    deadline = time.monotonic() + patience
     while True:
         try:
-            return _connect(path)
+            return _connect(path, patience)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
         await asyncio.sleep(_BUSY_LOOK)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_BUSY_MS / 1000, isolation_level=None)
+def _connect(path: Path, patience: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=patience, isolation_level=None)
     try:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in an empty file only
         connection.executescript(_sql("schema"))

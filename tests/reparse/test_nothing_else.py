@@ -97,15 +97,28 @@ def claims(house: House) -> list[bytes]:
         return list(client.scan_iter("*:response-claim:*"))
 
 
-def state(house: House, jobdir: Path | None) -> dict[str, bytes]:
-    """Everything that a crawl would go on with."""
+VALUE: dict[bytes, Callable[[Any, bytes], Any]] = {
+    b"string": lambda client, name: client.get(name),
+    b"hash": lambda client, name: client.hgetall(name),
+    b"set": lambda client, name: client.smembers(name),
+    b"zset": lambda client, name: client.zrange(name, 0, -1, withscores=True),
+    b"list": lambda client, name: client.lrange(name, 0, -1),
+}
+"""Of a key of Redis, by its type: `DUMP` has the fields of a hash in an order that reading it may change."""
+
+
+def state(house: House, jobdir: Path | None) -> dict[str, Any]:
+    """Everything that a crawl would go on with, and when Redis is to forget it."""
     if house.server is None:
         assert jobdir is not None
         files = [path for path in jobdir.rglob("*") if path.is_file()]
         files += (house.output_dir / "batches").rglob("*resumable*")
         return {str(path): path.read_bytes() for path in files}
     with house.server.client() as client:
-        return {name.decode(): client.dump(name) for name in client.scan_iter()}
+        return {
+            name.decode(): (VALUE[client.type(name)](client, name), client.pexpiretime(name))
+            for name in client.scan_iter()
+        }
 
 
 def test_a_crawl_that_runs_is_not_disturbed(

@@ -19,6 +19,10 @@ SETTINGS = {
 }
 
 
+SLOWLY = {"match": "/specs/", "fault": "delay", "after": 12}
+"""So that whoever is told to stop in the middle cannot have come to its end before."""
+
+
 def terminate(run: Crawl) -> None:
     run.send(signal.SIGTERM)
 
@@ -38,9 +42,8 @@ def test_a_stopped_crawl_gives_its_leases_back_and_the_next_goes_on_at_once(
     stand_in: Callable[..., StandIn],
     tmp_path: Path,
 ) -> None:
-    site = stand_in(400, latency=0.1)
-    if answers == "never":
-        site.faults([{"match": "/specs/", "fault": "hang"}])
+    rule = SLOWLY if answers == "soon" else {"match": "/specs/", "fault": "hang"}
+    site = stand_in(400, latency=0.1, rules=[rule])
     with crawl(site.url, tmp_path / "out", settings=SETTINGS, **store.options) as run:
         wait_until(lambda: site.counts()["specs"] >= 12)
         stop(run)

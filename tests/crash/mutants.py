@@ -1,13 +1,19 @@
-"""`scrapy` with a scheduler that breaks its promise, named by `MUTANT`: to show that the crash tests can fail."""
+"""`scrapy` with a scheduler that breaks its promise, named by `MUTANT`: to show that the crash tests can fail.
+
+With `DISK=stuck`, no batch is ever committed.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
+from pathlib import Path
 
 import scrapy.cmdline
 from scrapy import Request
 
+from carscraper.archive import Archive
 from carscraper.leases import Task
 from carscraper.scheduler import FrontierScheduler
 from carscraper.stores.delivery import Delivery
@@ -44,6 +50,14 @@ def let_go_of_all(self: Delivery, upto: int) -> None:
     self._roomy.set()
 
 
+def never_commit(self: Archive, kind: str, lines: list[bytes]) -> Path:
+    """A batch that a disk has been given, and does not finish with."""
+    threading.Event().wait()
+    raise AssertionError("woken up by nobody")
+
+
 if __name__ == "__main__":
+    if os.environ.get("DISK") == "stuck":
+        Archive.commit = never_commit  # type: ignore[method-assign]
     globals()[os.environ["MUTANT"]]()
     sys.exit(scrapy.cmdline.execute())

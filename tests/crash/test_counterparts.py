@@ -13,22 +13,29 @@ import pytest
 
 from tests.crash.stores import SharedRedis, Store
 from tests.crawling import Crawl, crawl, wait_until
-from tests.standin import ROOT, StandIn
+from tests.standin import ROOT, SPEC_PATH, StandIn
 
 KILLS = 3
 ON_THE_WIRE = 8
 """Requests that wait for an answer at the moment of a kill, at least."""
 MORE_SPECS = 20
+PAGES = 500 // 20
 AT_ONCE = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
 
 
-def kill_with_requests_on_the_wire(run: Crawl | subprocess.Popen[bytes], site: StandIn) -> None:
-    """After some more specs were asked for; then wait until the site has noticed."""
+def kill_with_requests_on_the_wire(
+    start: Callable[[], Crawl | subprocess.Popen[bytes]], site: StandIn
+) -> None:
+    """Start one that is answered some more specs, and no other; then wait until the site has noticed."""
     specs = site.counts()["specs"]
-    wait_until(lambda: site.counts()["specs"] >= specs + MORE_SPECS, 30, what="specs are asked for")
-    wait_until(lambda: site.counts()["under_way"] >= ON_THE_WIRE, 30, what="requests are on the wire")
+    site.faults([{"match": SPEC_PATH, "fault": "hang", "after": MORE_SPECS}])
+    run = start()
+    asked = specs + MORE_SPECS + ON_THE_WIRE
+    wait_until(lambda: site.counts()["specs"] >= asked, 30, what="requests are on the wire")
     run.kill()
+    run.wait(10)
     wait_until(lambda: site.counts()["under_way"] == 0)
+    site.faults([])
 
 
 def stock(site: StandIn, redis_url: str, directory: Path) -> subprocess.Popen[bytes]:
@@ -61,9 +68,7 @@ def test_scrapy_redis_loses_what_was_on_the_wire_and_calls_it_a_success(
 ) -> None:
     site = stand_in(500, latency=0.2)
     for _ in range(KILLS):
-        run = stock(site, shared.server.url, tmp_path)
-        kill_with_requests_on_the_wire(run, site)
-        run.wait(10)
+        kill_with_requests_on_the_wire(lambda: stock(site, shared.server.url, tmp_path), site)
     run = stock(site, shared.server.url, tmp_path)
     assert run.wait(60) == 0
     missing = set(site.ids()) - kept_by_stock(shared)
@@ -86,8 +91,9 @@ def test_the_same_kills_cost_this_crawl_nothing(
     site = stand_in(1500, latency=0.2)
     settings = {**AT_ONCE, "CARS_PAGE_SIZE": 20, "CARS_LEASE_SECONDS": 1}
     for _ in range(KILLS):
-        with crawl(site.url, tmp_path, settings=settings, **shared.options) as run:
-            kill_with_requests_on_the_wire(run, site)
+        kill_with_requests_on_the_wire(
+            lambda: crawl(site.url, tmp_path, settings=settings, **shared.options), site
+        )
     with crawl(site.url, tmp_path, settings=settings, **shared.options) as run:
         assert run.wait(60) == 0, run.log
     assert sorted(run.cars()) == sorted(site.ids())
@@ -97,14 +103,19 @@ def test_the_same_kills_cost_this_crawl_nothing(
 def test_a_scheduler_that_acknowledges_too_soon_is_caught(
     mutant: str, store: Store, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
-    """One kill is enough: listings are missing afterwards, and the exit status says so."""
-    site = stand_in(500, latency=0.1)
+    """One kill is enough: listings are missing afterwards, and the exit status says so.
+
+    The disk takes nothing, so that what has been acknowledged by then has been so too soon.
+    """
+    site = stand_in(500, latency=0.1, rules=[{"match": SPEC_PATH, "fault": "hang", "after": 50}])
     settings = {**AT_ONCE, "CARS_PAGE_SIZE": 20, "CARS_LEASE_SECONDS": 1}
-    env = {**os.environ, "MUTANT": mutant}
+    env = {**os.environ, "MUTANT": mutant, "DISK": "stuck"}
     runner = (sys.executable, "-m", "tests.crash.mutants")
     out = tmp_path / "out"
     with crawl(site.url, out, settings=settings, env=env, runner=runner, **store.options):
         wait_until(lambda: site.counts()["specs"] >= 50, 30, what="the crawl is in the middle")
+        wait_until(lambda: store.status().total.done > PAGES, 30, what="specs are acknowledged")
+    site.faults([])
     with crawl(site.url, out, settings=settings, **store.options) as run:
         assert run.wait(60) != 0, run.log
     assert set(run.cars()) < set(site.ids())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,8 +19,9 @@ SMALL_STEPS = {
     "CARS_BATCH_SECONDS": 0.05,
     "CONCURRENT_REQUESTS": 8,
     "CARS_LEASE_SECONDS": 0.5,
-    "CARS_STORE_PATIENCE": 1,
 }
+IMPATIENT = {**SMALL_STEPS, "CARS_STORE_PATIENCE": 1}
+"""For crawls with a server that is down, and that no records have to reach."""
 POINTS = [
     ("before commit", 2),
     ("after commit", 2),
@@ -48,10 +49,17 @@ def site() -> Iterator[StandIn]:
         yield running
 
 
-def crash(site: StandIn, tmp_path: Path, env: dict[str, str], point: str, passing: int) -> None:
+def crash(
+    site: StandIn,
+    tmp_path: Path,
+    env: dict[str, str],
+    point: str,
+    passing: int,
+    settings: Mapping[str, object] = SMALL_STEPS,
+) -> None:
     crashing = {"CRASH_POINT": point, "CRASH_AT": str(passing), "PYTHONPATH": str(ROOT)}
     runner = (sys.executable, "-m", "tests.crash.worker")
-    options = {"settings": SMALL_STEPS, "jobdir": tmp_path / "job", "runner": runner}
+    options = {"settings": settings, "jobdir": tmp_path / "job", "runner": runner}
     with crawl(site.url, tmp_path / "out", env={**env, **crashing}, **options) as run:
         assert run.wait(60) == KILLED, f"never came to {point}, passing {passing}:\n{run.log}"
 
@@ -83,7 +91,7 @@ def test_nothing_is_lost_by_dying_while_records_go_to_disk(
     env = {**databases.env, "MONGO_URI": databases.mongo.uri(databases.name)}
     databases.mongo.kill()
     try:
-        crash(site, tmp_path, env, point, passing)
+        crash(site, tmp_path, env, point, passing, IMPATIENT)
     finally:
         databases.mongo.start()
     go_on(site, tmp_path, databases)
@@ -94,7 +102,7 @@ def test_nothing_is_lost_by_dying_while_records_come_back_from_disk(
     point: str, databases: Databases, site: StandIn, tmp_path: Path
 ) -> None:
     databases.mongo.kill()
-    options = {"settings": SMALL_STEPS, "jobdir": tmp_path / "job"}
+    options = {"settings": IMPATIENT, "jobdir": tmp_path / "job"}
     try:
         with crawl(site.url, tmp_path / "out", env=databases.env, **options) as run:
             assert run.wait(60) == 1, run.log

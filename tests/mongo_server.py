@@ -123,7 +123,7 @@ class MongoServer(ServerProcess):
             client.admin.command("createUser", name, pwd=password, roles=list(roles))
 
     def _anonymous(self) -> MongoClient[dict[str, Any]]:
-        return MongoClient(self.uri(), serverSelectionTimeoutMS=1000, socketTimeoutMS=5000, tz_aware=True)
+        return MongoClient(self.uri(), socketTimeoutMS=5000, tz_aware=True)
 
     def client(self) -> MongoClient[dict[str, Any]]:
         """A plain client that may do everything, to look at the server from outside."""

@@ -28,6 +28,7 @@ class TcpProxy:
         self.cuts = 0
         """Connections that were cut in the middle of an answer."""
         self._server_port = server_port
+        self._unanswered = b""
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -36,9 +37,16 @@ class TcpProxy:
         """Cut the connection after `after` bytes of the next answer; what was asked has been done by then."""
         self.answer_bytes_left = after
 
+    def drop_answer_to(self, question: bytes) -> None:
+        """Cut the next connection on which these bytes are asked, at the first piece of the answer to them: what was
+        asked has been done by then. Other connections go on, whichever is answered first.
+        """
+        self._unanswered = question
+
     def heal(self) -> None:
         """Take all faults back."""
         self.delay, self.black_hole, self.answer_bytes_left = 0.0, False, None
+        self._unanswered = b""
 
     def cut(self) -> None:
         """Close every connection that is open now."""
@@ -70,25 +78,39 @@ class TcpProxy:
             writer.close()
             return
         self._writers |= {writer, server_writer}
-        for pump in (self._ask(reader, server_writer), self._answer(server_reader, writer)):
+        doomed = asyncio.Event()
+        for pump in (
+            self._ask(reader, server_writer, doomed),
+            self._answer(server_reader, writer, doomed),
+        ):
             task = asyncio.create_task(pump)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _ask(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, doomed: asyncio.Event
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
                 await self._pass_black_hole()
+                if self._unanswered and self._unanswered in data:
+                    self._unanswered = b""
+                    doomed.set()
                 writer.write(data)
                 await writer.drain()
         self._close(writer)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, doomed: asyncio.Event
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
                 await self._pass_black_hole()
                 if self.delay:
                     await asyncio.sleep(self.delay)
+                if doomed.is_set():
+                    self.cuts += 1
+                    break
                 if self.answer_bytes_left is not None:
                     data = data[: self.answer_bytes_left]
                     self.answer_bytes_left -= len(data)

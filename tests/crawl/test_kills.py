@@ -20,11 +20,12 @@ SMALL = {
     "CONCURRENT_REQUESTS": 4,
 }
 """So many small steps that kills fall between them."""
+ANSWERS = 6
+"""Pages and specs that a crawl is answered before it is killed: ten times that are too few for it to end."""
 
 
 def test_ten_kills_lose_no_committed_batch_and_tear_no_file(site: Site, start: Start, tmp_path: Path) -> None:
     """Each run goes on where the one before was killed; the last one is left to its end."""
-    site.standin.faults([{"fault": "delay", "seconds": 0.15}])
     chance = random.Random(20261120)
     (tmp_path / "data").mkdir()
     earlier = b'[\n{"id":"of an earlier crawl"}\n]\n'
@@ -32,10 +33,19 @@ def test_ten_kills_lose_no_committed_batch_and_tear_no_file(site: Site, start: S
     committed: dict[str, bytes] = {}
     at_kill = []
 
-    for _ in range(KILLS):
+    for kill in range(KILLS):
+        site.standin.faults(
+            [
+                {"match": "/fw/public", "fault": "hang", "after": ANSWERS},
+                {"fault": "delay", "seconds": 0.15},
+            ]
+        )
         run = start(jobdir=tmp_path / "job", settings=SMALL)
         wait_until(lambda run=run: "Spider opened" in run.log or not run.running)
-        time.sleep(chance.uniform(0.2, 1.0))
+        if kill % 2:
+            number = len(committed)
+            wait_until(lambda number=number: len(batches(tmp_path)) > number, what="a batch is committed")
+        time.sleep(chance.uniform(0.0, 1.0))
         assert run.kill() == -signal.SIGKILL, run.log
         assert torn_files(tmp_path / "data") == []
         assert (tmp_path / "data" / "cars.json").read_bytes() == earlier
@@ -60,8 +70,9 @@ def test_a_crawl_killed_without_jobdir_leaves_the_earlier_result_and_the_next_st
     cars = (tmp_path / "data" / "cars.json").read_bytes()
 
     site.standin.faults([{"match": "offset%5D=1[0-9]0&", "fault": "hang"}])
+    before = batches(tmp_path).keys()
     killed = start(settings=SMALL)
-    wait_until(lambda: len(batches(tmp_path)) >= 3)
+    wait_until(lambda: len(batches(tmp_path).keys() - before) >= 3)
     killed.kill()
     assert (tmp_path / "data" / "cars.json").read_bytes() == cars
     assert torn_files(tmp_path / "data") == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +16,7 @@ from scrapy import Request, Spider
 from carscraper.exceptions import CodecError, ConfigurationError
 from carscraper.frontier import codec
 from carscraper.proxies import Proxy, ProxyPool, read_proxy
+from tests.crawling import wait_until
 from tests.hostile.conftest import SECONDS, Start
 from tests.hostile.tls_front import TlsFront
 from tests.server_process import ServerProcess, wait_until_listening
@@ -133,17 +133,17 @@ def test_while_all_proxies_rest_nothing_is_asked_and_nothing_is_lost(
     site: StandIn, start: Start, tinyproxies: Callable[[], TinyProxy]
 ) -> None:
     proxy = tinyproxies()
-    site.faults([{"match": SPEC_PATH, "fault": "delay", "seconds": 0.05}])
+    site.faults([{"match": SPEC_PATH, "fault": "hang", "after": 12}])
     settings: dict[str, object] = {"CARS_PROXY_COOLDOWN": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 4}
     run = start(env=env(CARS_PROXIES=proxy.url()), settings=settings)
-    while len(site.journal()) < 15:
-        assert run.running, run.log
-        time.sleep(0.01)
+    wait_until(lambda: len(site.journal()) >= 15 or not run.running)
     proxy.kill()
-    time.sleep(0.5)
+    site.faults([])
+    rests = f"The proxy http://127.0.0.1:{proxy.port} rests for"
+    wait_until(lambda: rests in run.log or not run.running)
     proxy.start()
     assert run.wait(SECONDS) == 0, run.log
-    assert f"The proxy http://127.0.0.1:{proxy.port} rests for" in run.log
+    assert rests in run.log
     assert sorted(run.cars()) == sorted(site.ids())
 
 

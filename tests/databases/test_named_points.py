@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.stores import JobDir
 from tests.crash.worker import KILLED
 from tests.crawling import crawl, wait_until
 from tests.databases.looking import Databases, assert_same
-from tests.standin import ROOT, StandIn
+from tests.standin import ROOT, SPEC_PATH, StandIn
 
 SMALL_STEPS = {
     "CARS_PAGE_SIZE": 20,
@@ -117,9 +118,10 @@ def test_a_store_that_says_durable_too_soon_is_caught(
 ) -> None:
     """One kill is enough: records are missing in the databases afterwards, so the tests above can fail.
 
-    The databases are down and the disk has no room, so that records wait in memory while JSON has them.
+    The databases are down and the disk has no room, so that records wait in memory while JSON has them. The site
+    falls silent in the middle of the crawl, which is killed once all is acknowledged that it had until then.
     """
-    site = stand_in(500, latency=0.1)
+    site = stand_in(500, rules=[{"match": SPEC_PATH, "fault": "hang", "after": 50}])
     options = {"settings": {**SMALL_STEPS, "CARS_BATCH_SIZE": 500}, "jobdir": tmp_path / "job"}
     without_room = {**options["settings"], "CARS_SPOOL_MAX_BYTES": 0}
     env = {**mortal.env, "MUTANT": "count_as_durable_on_arrival", "PYTHONPATH": str(ROOT)}
@@ -134,8 +136,10 @@ def test_a_store_that_says_durable_too_soon_is_caught(
         settings=without_room,
         jobdir=tmp_path / "job",
     ) as run:
-        wait_until(lambda: site.counts()["specs"] >= 100, 60, what="the crawl is in the middle")
+        wait_until(lambda: site.counts()["specs"] > 50, 60, what="the crawl is in the middle")
+        wait_until(lambda: all_acknowledged(site, tmp_path / "job"), 60, what="the acknowledgement")
         assert run.running, run.log
+    site.faults([])
     mortal.mongo.start()
     mortal.postgres.start()
     with crawl(site.url, tmp_path / "out", env=mortal.env, **options) as run:
@@ -143,3 +147,9 @@ def test_a_store_that_says_durable_too_soon_is_caught(
     assert "Going on with crawl" in run.log
     assert set(mortal.documents()) < set(site.ids())
     assert set(mortal.rows()) < set(site.ids())
+
+
+def all_acknowledged(site: StandIn, jobdir: Path) -> bool:
+    """Whether that holds for every page that was asked for, and as many specifications as were answered."""
+    done = {name: counts.done for name, counts in JobDir(jobdir).status().callbacks.items()}
+    return done["parse_page"] == site.counts()["pages"] and done["parse_spec"] >= 50

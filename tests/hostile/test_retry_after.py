@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from carscraper.retry.backoff import backoff, retry_after
 from tests.hostile.conftest import SECONDS, Start
+from tests.hostile.exchanges import LOGGED, exchanges
 from tests.redis_server import RedisServer
 from tests.standin import SPEC_PATH, StandIn
 
@@ -66,10 +69,47 @@ def redis_url() -> Iterator[str]:
         yield server.url
 
 
-def quiet_after(journal: list[dict[str, Any]]) -> float:
-    """Seconds from the answer that asked to wait to the next request, those left out that were sent meanwhile."""
-    asked = next(entry["ended"] for entry in journal if entry["fault"])
-    return min((e["started"] - asked for e in journal if e["started"] > asked + 0.2), default=0.0)
+@dataclass
+class Quiet:
+    """The time in which no worker is given anything."""
+
+    asked_for: set[float]
+    """Seconds that the frontier was told to wait."""
+    known: float
+    """When it knew that, at the latest."""
+    over: float
+    """When a worker first asked that was given something again."""
+    at_least: float
+    """Seconds from when the frontier was told to when that worker had its answer."""
+    at_most: float
+    """The longest that a worker waited until it asked and was given something, by its own clock; what it waited for the
+    frontier's answers is left out.
+    """
+
+
+def quiet_of(logs: list[str]) -> Quiet | None:
+    """None when the frontier was not told to wait."""
+    workers = [exchanges(log) for log in logs]
+    told = [one for worker in workers for one in worker if one.pauses]
+    if not told:
+        return None
+    known = min(one.ended for one in told if one.answered)
+    given, waited = [], []
+    for worker in workers:
+        since = [one for one in worker if one.ended >= known]
+        place = next((at for at, one in enumerate(since) if one.leases and one.began > known), None)
+        if place is not None:
+            given.append(since[place])
+            waited.append(
+                sum(after.own_began - before.own_ended for before, after in pairwise(since[: place + 1]))
+            )
+    return Quiet(
+        {seconds for one in told for seconds in one.pauses},
+        known,
+        min(one.began for one in given),
+        min(one.ended for one in given) - min(one.began for one in told),
+        max(waited),
+    )
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -82,12 +122,19 @@ def test_nobody_asks_before_it_is_over(
         "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
         "SCHEDULER_QUEUE_KEY": f"retry-after-{workers}",
         "CARS_SPEC_TTL": 0,
+        **LOGGED,
     }
     runs = [start(settings=settings, redis_url=redis_url) for _ in range(workers)]
     for run in runs:
         assert run.wait(SECONDS) == 0, run.log
     journal = site.journal()
-    assert 4.8 <= quiet_after(journal) < 6.0
+    quiet = quiet_of([run.log for run in runs])
+    assert quiet is not None
+    assert quiet.asked_for == {5}
+    assert quiet.at_least >= 4.8
+    assert quiet.at_most < 6.0
+    meanwhile = [entry for entry in journal if quiet.known < entry["started"] < quiet.over]
+    assert len([entry for entry in meanwhile if entry["target"] != "/robots.txt"]) <= 4, "handed out before"
     assert sum(bool(entry["fault"]) for entry in journal) == 1
     assert sorted(runs[0].cars()) == sorted(site.ids())
 
@@ -110,10 +157,16 @@ def test_dates_years_and_garbage(site: StandIn, start: Start, header: str) -> No
             }
         ]
     )
-    run = start(settings={"CARS_MAX_RETRY_AFTER": 2, "CARS_PAGE_SIZE": 20, "CARS_RETRY_BASE_DELAY": 0.5})
+    settings = {"CARS_MAX_RETRY_AFTER": 2, "CARS_PAGE_SIZE": 20, "CARS_RETRY_BASE_DELAY": 0.5}
+    run = start(settings={**settings, **LOGGED})
     assert run.wait(SECONDS) == 0, run.log
-    quiet = quiet_after(site.journal())
+    quiet = quiet_of([run.log])
     if header in written:
-        assert 1.8 <= quiet < 3.0
+        assert quiet is not None
+        assert quiet.asked_for == {2}
+        assert quiet.at_least >= 1.8
+        assert quiet.at_most < 3.0
     else:
-        assert quiet < 1.0
+        assert quiet is None
+        [delay] = re.findall(r"again in ([\d.]+) s", run.log)
+        assert float(delay) < 1.0

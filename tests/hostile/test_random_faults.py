@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
@@ -15,6 +14,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from tests.hostile.conftest import SECONDS, Start
+from tests.measured import MEASURED, downloads, peak_memory, taken
 from tests.standin import SPEC_PATH, StandIn
 
 EVERY_FAULT: list[dict[str, Any]] = [
@@ -37,15 +37,6 @@ EVERY_FAULT: list[dict[str, Any]] = [
     *({"fault": "bomb", "encoding": encoding, "bytes": 1 << 30} for encoding in ("gzip", "br", "zstd")),
 ]
 IMPATIENT = {"DOWNLOAD_TIMEOUT": 2}
-
-
-def memory_of(pid: int) -> int:
-    """Bytes resident now; 0 once the process has ended."""
-    try:
-        found = re.search(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    except OSError:
-        return 0
-    return int(found[1]) * 1024 if found else 0
 
 
 def test_a_catalogue_with_one_fault_in_twenty_is_complete(
@@ -95,35 +86,25 @@ def test_a_gigabyte_takes_little_memory_and_holds_up_nobody(
     site: StandIn, start: Start, fault: dict[str, Any]
 ) -> None:
     """As it is, or what a small body unpacks to."""
-    polite = {"CONCURRENT_REQUESTS_PER_DOMAIN": 4, "RETRY_TIMES": 2, "DOWNLOAD_TIMEOUT": 5}
+    polite = {"CONCURRENT_REQUESTS_PER_DOMAIN": 4, "RETRY_TIMES": 2, "DOWNLOAD_TIMEOUT": 5, **MEASURED}
     run = start(settings=polite)
-    usual = peak_of(run)
     assert run.wait(SECONDS) == 0, run.log
+    _, usual = taken(run.log)
     site.faults([{"match": SPEC_PATH, "times": 12, **fault}])
     run = start(settings={**polite, "CARS_SPEC_TTL": 0.01})
-    peak = peak_of(run)
     run.wait(SECONDS)
-    hit = [entry for entry in site.journal() if entry["fault"]]
-    assert len(hit) == 12
-    assert all(entry["ended"] - entry["started"] < 7 for entry in hit)
+    _, peak = taken(run.log)
+    assert sum(entry["fault"] is not None for entry in site.journal()) == 12
+    assert all(one.own_seconds < 7 for one in downloads(run.log))
     assert peak - usual < 100 * 2**20
 
 
-def peak_of(run: Any) -> int:
-    """The most memory that a crawl held until its end, looked at a hundred times a second."""
-    peak = 0
-    while run.running:
-        peak = max(peak, memory_of(run.pid))
-        time.sleep(0.01)
-    return peak
-
-
-def test_the_memory_of_a_process_is_seen() -> None:
+def test_the_memory_that_a_process_has_held_is_seen() -> None:
     """The counterpart."""
-    holds = "held = bytearray(50 * 2**20); held[:] = b'x' * len(held); print(flush=True); input()"
+    holds = "held = bytearray(50 * 2**20); held[:] = b'x' * len(held); del held; print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", holds], stdin=PIPE, stdout=PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        held = memory_of(process.pid)
+        held = peak_memory(process.pid)
         process.kill()
     assert held > 40 * 2**20

@@ -69,8 +69,9 @@ def started(house: House, site: StandIn, pages: int, **options: Any) -> Any:
 def test_a_crawl_that_can_go_on_is_left_as_it_is(
     house: House, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
-    """With `JOBDIR` or Redis, byte by byte; and it goes on to its end."""
-    site = stand_in(200, rules=[{"fault": "delay", "seconds": 0.1}])
+    """With `JOBDIR` or Redis, byte by byte; and it goes on to its end, once the site answers for all pages."""
+    rules = [{"match": "offset%5D=1..&", "fault": "hang"}, {"fault": "delay", "seconds": 0.1}]
+    site = stand_in(200, rules=rules)
     jobdir = None if house.server else tmp_path / "job"
     run = started(house, site, 5, jobdir=jobdir)
     run.kill()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 from carscraper.api.endpoints import search_url
 from tests.crawling import Crawl, wait_until
 from tests.reparse.conftest import SECONDS, House
-from tests.standin import StandIn
+from tests.standin import PAGE_PATH, StandIn
 
 LISTINGS, PAGE = 160, 20
 ONE_BY_ONE = {"CARS_PAGE_SIZE": PAGE, "CONCURRENT_REQUESTS": 1}
@@ -119,9 +121,17 @@ def test_a_crawl_that_was_killed_again_and_again(
 
 
 def test_several_workers(redis_house: House, stand_in: Callable[..., StandIn]) -> None:
-    site = stand_in(400, latency=0.02)
+    """They begin together; who has asked for eight pages has his hands full while the others ask for more."""
+    slow = {"match": PAGE_PATH, "fault": "delay", "seconds": 5, "after": 1, "times": 8}
+    site = stand_in(400, latency=0.02, rules=[slow])
     settings = {"CARS_PAGE_SIZE": 10, "CONCURRENT_REQUESTS": 8}
-    runs = [redis_house.crawl(site, settings=settings) for _ in range(3)]
+    os.kill(site.pid, signal.SIGSTOP)
+    try:
+        runs = [redis_house.crawl(site, settings=settings) for _ in range(3)]
+        for run in runs:
+            wait_until(lambda run=run: "Spider opened" in run.log or not run.running, SECONDS)  # type: ignore[misc]
+    finally:
+        os.kill(site.pid, signal.SIGCONT)
     for run in runs:
         assert run.wait(SECONDS) == 0, run.log
     pages = [run.log.partition("'responses/pages': ")[2].partition(",")[0] for run in runs]

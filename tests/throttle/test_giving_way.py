@@ -32,13 +32,6 @@ class Spider:
         return True
 
 
-class Active:
-    """Holds every request: whatever was asked for is under way until its answer or its failure is told."""
-
-    def __contains__(self, request: Request) -> bool:
-        return True
-
-
 class Listener:
     """What the scheduler hears."""
 
@@ -61,7 +54,6 @@ def crawler(tmp_path: Path) -> Any:
     settings.setmodule(project, priority="default")
     settings.set("REDIS_URL", None)
     crawler: Any = SimpleNamespace(settings=settings, spider=Spider(), spidercls=Spider)
-    crawler.engine = SimpleNamespace(downloader=SimpleNamespace(active=Active()))
     crawler.signals = SignalManager(crawler)
     crawler.stats = MemoryStatsCollector(crawler)
     return crawler

@@ -53,7 +53,7 @@ test-crash: $(VENV)/.dev servers  ## the random kills with 20 seeds instead of 3
 
 .PHONY: test-whole
 test-whole: $(VENV)/.dev servers  ## the databases' history with the whole catalogue instead of 1,200 listings
-	HISTORY_LISTINGS=71290 $(BIN)/pytest tests/databases/test_history.py
+	HISTORY_LISTINGS=71290 $(BIN)/pytest --timeout 3600 tests/databases/test_history.py
 
 .PHONY: servers
 servers:

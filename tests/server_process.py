@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
+import weakref
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,6 +19,18 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def hold_port() -> socket.socket:
+    """A socket that has a port of 127.0.0.1 for itself until it is closed, and does not listen.
+
+    Nobody else is given that port, and whoever connects to it is refused; but a server that is told it may listen
+    there, since servers set SO_REUSEADDR as well.
+    """
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder
 
 
 def wait_until_listening(port: int, server: subprocess.Popen[Any], seconds: float = STARTUP_SECONDS) -> None:
@@ -40,13 +53,15 @@ def wait_until_listening(port: int, server: subprocess.Popen[Any], seconds: floa
 
 
 class ServerProcess:
-    """Runs while the `with` block does; can be killed, and started again on the same port.
+    """Runs while the `with` block does; can be killed, and started again on the same port, which stays its own.
 
     What it is made of says how it is started: `start` sets `_process`.
     """
 
     def __init__(self) -> None:
-        self.port = free_port()
+        holder = hold_port()
+        weakref.finalize(self, holder.close)
+        self.port: int = holder.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from carscraper.stores.delivery import Bounds, Delivery
 from carscraper.stores.postgres import PostgresDatabase
 from carscraper.stores.record import Records
 from carscraper.stores.spool import Spool
-from tests.server_process import free_port
+from tests.server_process import hold_port
 
 ROOMY = 1 << 30
 
@@ -21,10 +22,17 @@ async def nothing_to_say(_: Any) -> None:
     raise AssertionError("no record was written")
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """One on which nobody listens, now or later."""
+    with hold_port() as holder:
+        yield holder.getsockname()[1]
+
+
 async def test_a_damaged_spool_ends_the_beginning_and_leaves_the_others_to_the_next_run(
-    tmp_path: Path,
+    tmp_path: Path, port: int
 ) -> None:
-    database = PostgresDatabase.from_dsn(f"postgresql://127.0.0.1:{free_port()}/cars")
+    database = PostgresDatabase.from_dsn(f"postgresql://127.0.0.1:{port}/cars")
     for name in ("good", "bad"):
         spool = Spool.open(tmp_path / name, database.target, max_bytes=ROOMY)
         spool.append(3 * [b"{}" + b" " * 200])

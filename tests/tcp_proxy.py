@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 from types import TracebackType
 
 
@@ -50,7 +51,7 @@ class TcpProxy:
 
     def cut(self) -> None:
         """Close every connection that is open now."""
-        for writer in list(self._writers):
+        for writer in self._writers:
             writer.close()
 
     async def __aenter__(self) -> TcpProxy:
@@ -66,18 +67,20 @@ class TcpProxy:
     ) -> None:
         if self._server is not None:
             self._server.close()
-        self.cut()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks, self._writers)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        this = asyncio.current_task()
+        assert this is not None
+        self._tasks.add(this)
+        this.add_done_callback(self._tasks.discard)
         try:
             server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
         except OSError:
             writer.close()
             return
-        self._writers |= {writer, server_writer}
+        self._writers.add(server_writer)
         doomed = asyncio.Event()
         for pump in (
             self._ask(reader, server_writer, doomed),
@@ -98,7 +101,7 @@ class TcpProxy:
                     doomed.set()
                 writer.write(data)
                 await writer.drain()
-        self._close(writer)
+        writer.close()
 
     async def _answer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, doomed: asyncio.Event
@@ -121,12 +124,18 @@ class TcpProxy:
                     self.cuts += 1
                     break
                 await writer.drain()
-        self._close(writer)
+        writer.close()
 
     async def _pass_black_hole(self) -> None:
         while self.black_hole:
             await asyncio.sleep(0.01)
 
-    def _close(self, writer: asyncio.StreamWriter) -> None:
-        self._writers.discard(writer)
-        writer.close()
+
+async def end(tasks: Collection[asyncio.Task[None]], writers: Collection[asyncio.StreamWriter]) -> None:
+    """Cancel the tasks, and close the connections without sending what still waits to be sent."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for writer in writers:
+        writer.transport.abort()
+    await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)

@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from tests.tcp_proxy import end
+
 ADDRESS = "127.0.0.1"
 
 
@@ -39,6 +41,7 @@ class TlsFront:
         self._context.load_cert_chain(self.certificate, key)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
+        self._writers: list[asyncio.StreamWriter] = []
 
     def __enter__(self) -> TlsFront:
         self._thread.start()
@@ -62,14 +65,13 @@ class TlsFront:
 
     async def _close(self) -> None:
         self._server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await end(asyncio.all_tasks() - {asyncio.current_task()}, self._writers)
 
     async def _accept(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._writers.append(to_client)
         server, to_server = await asyncio.open_connection(ADDRESS, self._server_port)
+        self._writers.append(to_server)
         await asyncio.gather(
             self._pass_on(client, to_server, self.asked), self._pass_on(server, to_client, bytearray())
         )

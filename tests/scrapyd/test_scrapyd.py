@@ -7,14 +7,13 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
@@ -22,6 +21,7 @@ import pytest
 
 from tests.crawling import FULL_SPEED, car_ids, wait_until
 from tests.redis_server import RedisServer
+from tests.server_process import ServerProcess, wait_until_listening
 from tests.standin import ROOT, StandIn
 
 BIN = Path(sys.executable).parent
@@ -35,27 +35,33 @@ SETTINGS = {
 }
 
 
-class Scrapyd:
-    """A scrapyd on a free port, in an empty directory of its own, with this project's `scrapyd.conf`."""
+class Scrapyd(ServerProcess):
+    """A scrapyd on a free port, in an empty directory, with this project's `scrapyd.conf`."""
 
     def __init__(self, directory: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+        super().__init__()
+        self.url = f"http://127.0.0.1:{self.port}"
         self.directory = directory
         self.env = {
             **os.environ,
             "SCRAPYD_USERNAME": USERNAME,
             "SCRAPYD_PASSWORD": PASSWORD,
-            "SCRAPYD_HTTP_PORT": str(port),
+            "SCRAPYD_HTTP_PORT": str(self.port),
         }
         shutil.copy(ROOT / "scrapyd.conf", directory)
-        self._log = (directory / "scrapyd.log").open("wb")
-        self._process = subprocess.Popen(
-            [BIN / "scrapyd", "--pidfile="], cwd=directory, env=self.env, stdout=self._log, stderr=self._log
-        )
-        wait_until(self._answers, what=f"scrapyd answers on {self.url}")
+
+    def start(self) -> None:
+        """Start it, and wait until its web service answers."""
+        with (self.directory / "scrapyd.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [BIN / "scrapyd", "--pidfile="], cwd=self.directory, env=self.env, stdout=log, stderr=log
+            )
+        try:
+            wait_until_listening(self.port, self._process)
+            self.call("daemonstatus")
+        except (RuntimeError, OSError):
+            self.kill()
+            raise RuntimeError((self.directory / "scrapyd.log").read_text()) from None
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Ask the web service `name`.json; POST when there are arguments but `project` alone."""
@@ -95,21 +101,14 @@ class Scrapyd:
         """What a job has logged."""
         return (self.directory / ".scrapyd" / "logs" / "carscraper" / "cars" / f"{job}.log").read_text()
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End the jobs that still run, which scrapyd would leave behind, and scrapyd."""
         for job in self.call("listjobs", project="carscraper")["running"]:
             os.kill(job["pid"], signal.SIGKILL)
-        self._process.terminate()
-        self._process.wait(20)
-        self._log.close()
-
-    def _answers(self) -> bool:
-        assert self._process.poll() is None, (self.directory / "scrapyd.log").read_text()
-        try:
-            self.call("daemonstatus")
-        except (URLError, ConnectionError):
-            return False
-        return True
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(20)
+            self._process = None
 
 
 def deploy(server: Scrapyd, checkout: Path) -> None:
@@ -132,12 +131,9 @@ def deploy(server: Scrapyd, checkout: Path) -> None:
 @pytest.fixture(scope="module")
 def scrapyd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrapyd]:
     """A running scrapyd on which the project is deployed."""
-    server = Scrapyd(tmp_path_factory.mktemp("scrapyd"))
-    try:
+    with Scrapyd(tmp_path_factory.mktemp("scrapyd")) as server:
         deploy(server, tmp_path_factory.mktemp("checkout") / "project")
         yield server
-    finally:
-        server.stop()
 
 
 def test_scrapyd_does_not_start_without_a_password(tmp_path: Path) -> None:

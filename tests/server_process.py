@@ -13,14 +13,6 @@ STARTUP_SECONDS = 60.0
 """How long a server may take to start, on a busy machine."""
 
 
-def free_port() -> int:
-    """A port of 127.0.0.1 on which nobody listens now; somebody else may take it before its server does."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def hold_port() -> socket.socket:
     """A socket that has a port of 127.0.0.1 for itself until it is closed, and does not listen.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.crawl.conftest import SECONDS, Site, Start
-from tests.server_process import free_port
+from tests.server_process import hold_port
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,10 @@ def test_an_output_directory_that_is_a_file_is_refused(site: Site, start: Start,
 
 
 def test_an_api_that_nobody_serves_ends_with_the_reason(start: Start) -> None:
-    port = free_port()
-    run = start(api_url=f"http://127.0.0.1:{port}/fw/public", settings={"RETRY_TIMES": 0})
-    assert run.wait(SECONDS) == 1, run.log
+    with hold_port() as holder:
+        port = holder.getsockname()[1]
+        run = start(api_url=f"http://127.0.0.1:{port}/fw/public", settings={"RETRY_TIMES": 0})
+        assert run.wait(SECONDS) == 1, run.log
     assert "why: no listing page was read" in run.log
     assert "Stopping the crawl (robots_unavailable)" in run.log
     assert f"Cannot connect to host 127.0.0.1:{port}" in run.log

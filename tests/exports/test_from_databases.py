@@ -25,7 +25,7 @@ from tests.exports.conftest import LISTINGS, SECONDS
 from tests.exports.samples import HOSTILE, as_csv_has_it, car
 from tests.mongo_server import MongoServer, mongod_binary
 from tests.postgres_server import PostgresServer
-from tests.server_process import free_port
+from tests.server_process import hold_port
 from tests.standin import StandIn
 
 NAMES = [column.name for column in columns(seen=True)]
@@ -156,9 +156,10 @@ ADDRESSES = {
 
 @pytest.mark.parametrize("key", list(SETTINGS))
 def test_a_database_that_does_not_answer_is_one_line(key: str, tmp_path: Path) -> None:
-    env = {SETTINGS[key]: ADDRESSES[key].format(port=free_port())}
     (tmp_path / "cars.csv").write_text("of yesterday")
-    done = export(tmp_path, "--from", key, str(tmp_path / "cars.csv"), env=env)
+    with hold_port() as holder:
+        env = {SETTINGS[key]: ADDRESSES[key].format(port=holder.getsockname()[1])}
+        done = export(tmp_path, "--from", key, str(tmp_path / "cars.csv"), env=env)
     assert done.status == 1, done.err
     assert done.err.startswith("error: ")
     assert done.err.count("\n") == 1

@@ -21,6 +21,8 @@ KILLS = 5
 BACK = "PostgreSQL answers again"
 BATCHES = {"CARS_PAGE_SIZE": 20, "CARS_BATCH_SIZE": 50, "CARS_BATCH_SECONDS": 0.1}
 """Small ones, so that there are many in a small catalogue."""
+IMPATIENT = {**BATCHES, "CARS_STORE_PATIENCE": 10}
+"""For a crawl with a server that stays down; one that is up, but slow for seconds, still gets everything."""
 
 
 def spool_bytes(out: Path) -> int:
@@ -80,6 +82,7 @@ def test_servers_that_are_down_at_the_start_get_everything_once_they_are_up(
     assert_same(mortal, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_crawl_ends_without_a_database_and_the_next_run_delivers_what_waited(
     mortal: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
@@ -90,8 +93,7 @@ def test_a_crawl_ends_without_a_database_and_the_next_run_delivers_what_waited(
     gone = set(site.ids()[100:105])
     site.churn(remove=sorted(gone), add=50)
     mortal.postgres.kill()
-    patience = {**BATCHES, "CARS_STORE_PATIENCE": 1}
-    with crawl(site.url, tmp_path, settings=patience, env=mortal.env) as run:
+    with crawl(site.url, tmp_path, settings=IMPATIENT, env=mortal.env) as run:
         assert run.wait(90) == 1, run.log
     found = run.run_json()
     assert found["undelivered"].keys() == {"PostgreSQL"}

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carscraper.retry.backoff import backoff, retry_after
+from tests.exchanges import LOGGED, exchanges
 from tests.hostile.conftest import SECONDS, Start
-from tests.hostile.exchanges import LOGGED, exchanges
 from tests.redis_server import RedisServer
 from tests.standin import SPEC_PATH, StandIn
 

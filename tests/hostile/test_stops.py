@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from carscraper.monitoring.drift import has_drifted
 from carscraper.retry.challenge import is_challenge
+from tests.exchanges import LOGGED, sends
 from tests.hostile.conftest import SECONDS, Start
 from tests.standin import PAGE_PATH, SPEC_PATH, StandIn
 
@@ -50,19 +50,6 @@ def test_other_pages_and_answers_are_none(status: int, body: bytes) -> None:
     assert not is_challenge(status, None, body)
 
 
-SENDS = """
-import logging
-from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
-send = AiohttpDownloadHandler.download_request
-def download_request(self, request):
-    logging.info("Sending %s", request.url)
-    return send(self, request)
-AiohttpDownloadHandler.download_request = download_request
-from scrapy.cmdline import execute
-execute()
-"""
-
-
 @pytest.mark.parametrize(
     ("match", "status"), [(SPEC_PATH, 403), (SPEC_PATH, 503), (SPEC_PATH, 200), (PAGE_PATH, 403)]
 )
@@ -71,7 +58,7 @@ def test_a_challenge_stops_the_crawl_and_nothing_else_is_asked(
 ) -> None:
     polite = {"CONCURRENT_REQUESTS_PER_DOMAIN": 4, "CARS_PAGE_SIZE": 50, "DOWNLOAD_DELAY": 0.01}
     site.faults([{"match": match, "fault": "challenge", "status": status, "after": 2}])
-    run = start(settings=polite, jobdir=tmp_path / "job", runner=(sys.executable, "-c", SENDS))
+    run = start(settings={**polite, **LOGGED}, jobdir=tmp_path / "job")
     assert run.wait(SECONDS) == 1, run.log
     assert run.run_json()["status"] == "stopped: challenge"
     until, stopped, after = run.log.partition("Stopping the crawl (challenge)")
@@ -79,8 +66,8 @@ def test_a_challenge_stops_the_crawl_and_nothing_else_is_asked(
     assert "Traceback" not in run.log
     assert run.run_json()["given_up"] == []
     journal = site.journal()
-    assert "Sending" not in after
-    assert 0 < len(journal) <= until.count("Sending")
+    assert sends(after) == []
+    assert 0 < len(journal) <= len(sends(until))
     assert sum(entry["fault"] is not None for entry in journal) <= 4
 
     site.faults([])

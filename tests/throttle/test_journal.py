@@ -1,21 +1,25 @@
-"""What the site feels, whoever asks: crawls by several workers, judged by the stand-in's journal.
+"""What the site feels, whoever asks: crawls by several workers.
 
-A request has its time when the frontier hands it out. Between that and its arrival lie a worker, a network and
-a busy machine, so a late one may stand closer to the next than the interval; `LATENESS` is what is allowed
-for. What is asserted grows with every request that comes too early, while lateness does not add up.
+Judged by the stand-in's journal, and by what the workers log: in which exchange the frontier handed out what they sent.
+A machine that is busy, or stands still, makes exchanges longer and answers late; no request may come before its time.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from itertools import accumulate, pairwise
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.crawling import Crawl, crawl, wait_until
+from tests.exchanges import LOGGED, exchanges, latencies, sends
 from tests.redis_server import RedisServer
 from tests.standin import PAGE_PATH, SPEC_PATH, StandIn
 
@@ -25,9 +29,13 @@ Start = Callable[..., list[Crawl]]
 SECONDS = 60
 CAP = 4
 LATENESS = 0.25
-"""Seconds that one request may take longer than another from the frontier to the site, where eight workers start
-at once on two cores.
+"""Seconds, by the worker's own clock, from the frontier's answer to the sending of what it has handed out, where eight
+workers start at once on two cores.
 """
+CLOCKS = 0.05
+"""Seconds by which the server's clock and that of the workers may drift apart in a crawl."""
+LEASE = 6
+"""Seconds; so that no worker's leases expire that is only slow."""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +57,7 @@ def start(server: RedisServer, tmp_path: Path) -> Iterator[Start]:
         def start_workers(
             site: StandIn, workers: int, *, shared: bool = True, **settings: object
         ) -> list[Crawl]:
-            asked = {"CONCURRENT_REQUESTS_PER_DOMAIN": CAP, **settings}
+            asked = {"CONCURRENT_REQUESTS_PER_DOMAIN": CAP, **LOGGED, **settings}
             for _ in range(workers):
                 output_dir = tmp_path / ("data" if shared else f"data-{len(started)}")
                 url = server.url if shared else None
@@ -69,31 +77,66 @@ def finish(site: StandIn, runs: list[Crawl]) -> Journal:
     return site.journal()
 
 
+@dataclass
+class Request:
+    """One that was sent, and the exchange in which it was handed out: at any time between its beginning and its end."""
+
+    began: float
+    ended: float
+    late: float
+    """Seconds from then to its sending, by the worker's own clock."""
+
+
+def requests(run: Crawl) -> list[Request]:
+    """Those of a worker, in their order. The one for robots.txt has its time from the last that came before it."""
+    bringing = [exchange for exchange in exchanges(run.log) if exchange.leases]
+    made = []
+    for sent in sends(run.log):
+        by = next(
+            exchange
+            for exchange in reversed(bringing)
+            if (sent.lease in exchange.leases if sent.lease else exchange.ended <= sent.at)
+        )
+        made.append(Request(by.since, by.ended, sent.own_at - by.own_ended))
+    return made
+
+
+def crowding(asked: list[Request], interval: float) -> float:
+    """Seconds by which some of them, at whatever time of their exchanges, were handed out before their time."""
+    in_time = sorted(asked, key=lambda request: request.ended)
+    early = (
+        number * interval - (request.ended - first.began)
+        for first in asked
+        for number, request in enumerate(other for other in in_time if other.began >= first.began)
+    )
+    return max(early, default=0.0)
+
+
+def assert_in_time(journal: Journal, runs: list[Crawl], interval: float) -> None:
+    """Nothing is asked without the frontier, nor before the frontier says so, nor long after."""
+    asked = Counter(entry["target"] for entry in journal)
+    sent = Counter("?".join(filter(None, urlsplit(one.url)[2:4])) for run in runs for one in sends(run.log))
+    assert not asked - sent
+    handed_out = [request for run in runs for request in requests(run)]
+    assert crowding(handed_out, interval) < CLOCKS
+    assert [request for request in handed_out if request.late > LATENESS] == []
+
+
 def times(journal: Journal) -> list[float]:
     return [entry["started"] for entry in journal]
+
+
+def gaps(journal: Journal) -> list[float]:
+    return [later - time for time, later in pairwise(times(journal))]
 
 
 def most_at_once(journal: Journal) -> int:
     return max(entry["concurrency"] for entry in journal)
 
 
-def lead(journal: Journal, interval: float) -> float:
-    """Seconds by which any request came before its time, counted from any earlier one."""
-    ahead = [number * interval - time for number, time in enumerate(times(journal))]
-    return max(here - least for here, least in zip(ahead, accumulate(ahead, min), strict=True))
-
-
-def rate(journal: Journal) -> float:
-    """Requests per second from the first to the last."""
-    return (len(journal) - 1) / (times(journal)[-1] - times(journal)[0])
-
-
-def load(journal: Journal) -> float:
-    """Requests under way on average in the second half."""
-    late = times(journal)[len(journal) // 2 :]
-    begin, end = late[0], late[-1]
-    busy = sum(max(0.0, min(entry["ended"], end) - max(entry["started"], begin)) for entry in journal)
-    return busy / (end - begin)
+def rate(journal: Journal, interval: float) -> float:
+    """Requests per second; a gap in which the machine may have stood still counts for two intervals."""
+    return (len(journal) - 1) / sum(min(gap, 2 * interval) for gap in gaps(journal))
 
 
 def robots(journal: Journal) -> int:
@@ -108,9 +151,10 @@ def test_with_no_interval_all_places_are_taken_at_once_and_no_more(
 ) -> None:
     """So few requests per worker that one alone cannot take all places."""
     site = stand_in(150, latency=0.05)
-    journal = finish(site, start(site, 4, CONCURRENT_REQUESTS=2))
+    runs = start(site, 4, CONCURRENT_REQUESTS=2)
+    journal = finish(site, runs)
     assert most_at_once(journal) == CAP
-    assert lead(journal, 0.1) > LATENESS
+    assert crowding([request for run in runs for request in requests(run)], 0.1) > 10 * CLOCKS
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +173,12 @@ def test_cap_interval_and_rate_are_those_of_one_worker(
     """
     late = {"match": PAGE_PATH, "fault": "delay", "seconds": 0.7 * workers, "times": 1}
     site = stand_in(150, latency=0.4, rules=[late])
-    journal = finish(site, start(site, workers, DOWNLOAD_DELAY=0.15, CARS_PAGE_SIZE=10))
+    runs = start(site, workers, DOWNLOAD_DELAY=0.15, CARS_PAGE_SIZE=10)
+    journal = finish(site, runs)
     assert most_at_once(journal) <= CAP
-    assert lead(journal, 0.15) < LATENESS
+    assert_in_time(journal, runs, 0.15)
     assert robots(journal) > workers / 2, "most of them had something to do"
-    rates[workers] = rate(journal[1 + next(i for i, entry in enumerate(journal) if entry["fault"]) :])
+    rates[workers] = rate(journal[1 + next(i for i, entry in enumerate(journal) if entry["fault"]) :], 0.15)
     assert rates[workers] == pytest.approx(rates[1], rel=0.1)
     assert rates[workers] > 0.9 / 0.15
 
@@ -141,15 +186,15 @@ def test_cap_interval_and_rate_are_those_of_one_worker(
 def test_neither_kills_nor_newcomers_make_it_faster(stand_in: Callable[..., StandIn], start: Start) -> None:
     """The cap is what slows it down here: four places for 0.3 s are 13 a second, the interval alone 20."""
     site = stand_in(200, latency=0.3)
-    settings = {"DOWNLOAD_DELAY": 0.05, "CARS_LEASE_SECONDS": 1.5, "CONCURRENT_REQUESTS": 3}
-    first = start(site, 3, **settings)
-    for number, run in enumerate(first[:2]):
+    settings = {"DOWNLOAD_DELAY": 0.05, "CARS_LEASE_SECONDS": LEASE, "CONCURRENT_REQUESTS": 3}
+    runs = start(site, 3, **settings)
+    for number, run in enumerate(runs[:2]):
         wait_until(lambda so_far=10 * (number + 1): site.counts()["requests"] > so_far, 30)
         run.kill()
-        first += start(site, 1, **settings)
-    journal = finish(site, first[2:])
+        runs += start(site, 1, **settings)
+    journal = finish(site, runs[2:])
     assert most_at_once(journal) <= CAP
-    assert lead(journal, 0.05) < LATENESS
+    assert_in_time(journal, runs, 0.05)
 
 
 def test_those_that_waited_for_a_download_that_failed_take_their_turn(
@@ -164,19 +209,20 @@ def test_those_that_waited_for_a_download_that_failed_take_their_turn(
     runs = start(site, 4, **settings, CARS_RETRY_BASE_DELAY=0.1, STATS_DUMP=1)
     journal = finish(site, runs)
     assert most_at_once(journal) <= 6
-    assert lead(journal, 0.1) < LATENESS
+    assert_in_time(journal, runs, 0.1)
     assert any("WaitedInVain" in run.log for run in runs)
 
 
-def test_the_journal_tells_when_workers_do_not_share(stand_in: Callable[..., StandIn], start: Start) -> None:
-    """The counterpart: the same, in two crawls of their own."""
-    site = stand_in(100, latency=0.2)
+def test_it_is_seen_when_workers_do_not_share(stand_in: Callable[..., StandIn], start: Start) -> None:
+    """The counterpart: two crawls of their own, which are answered too little to end."""
+    answered = 60
+    site = stand_in(500, latency=0.2, rules=[{"match": SPEC_PATH, "fault": "hang", "after": answered}])
     runs = start(site, 2, shared=False, DOWNLOAD_DELAY=0.05)
-    for run in runs:
-        assert run.wait(SECONDS) == 0, run.log
-    journal = site.journal()
-    assert most_at_once(journal) > CAP
-    assert lead(journal, 0.05) > LATENESS
+    wait_until(lambda: site.counts()["specs"] == answered + 2 * CAP, SECONDS, what="the places are taken")
+    assert most_at_once(site.journal()) > CAP
+    alone = max((requests(run) for run in runs), key=len)
+    assert crowding(alone, 0.05) < CLOCKS
+    assert crowding(2 * alone, 0.05) > 10 * CLOCKS, "as if both had asked at the same times"
 
 
 def test_what_waited_for_robots_txt_does_not_come_all_at_once_after_it(
@@ -185,39 +231,77 @@ def test_what_waited_for_robots_txt_does_not_come_all_at_once_after_it(
     """A worker that joins later is given requests, while its robots.txt takes a while."""
     site = stand_in(180, rules=[{"match": "robots", "fault": "delay", "seconds": 1.5, "after": 1}])
     settings = {"DOWNLOAD_DELAY": 0.1, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
-    first = start(site, 1, **settings)
+    runs = start(site, 1, **settings)
     wait_until(lambda: site.counts()["requests"] > 0, 30)
-    journal = finish(site, first + start(site, 1, **settings))
+    runs += start(site, 1, **settings)
+    journal = finish(site, runs)
     assert robots(journal) == 2
-    assert lead(journal, 0.1) < LATENESS
+    assert_in_time(journal, runs, 0.1)
 
 
 def test_a_slot_has_its_own_cap_and_interval(stand_in: Callable[..., StandIn], start: Start) -> None:
     site = stand_in(40, latency=0.12)
-    journal = finish(site, start(site, 1, DOWNLOAD_SLOTS='{"127.0.0.1": {"concurrency": 1, "delay": 0.1}}'))
+    runs = start(site, 1, DOWNLOAD_SLOTS='{"127.0.0.1": {"concurrency": 1, "delay": 0.1}}')
+    journal = finish(site, runs)
     assert most_at_once(journal) == 1
-    assert lead(journal, 0.1) < LATENESS
+    assert_in_time(journal, runs, 0.1)
 
 
 # AutoThrottle.
 
 
+@dataclass
+class Change:
+    """One of the pace, for all workers, and when the exchange began and ended that made it."""
+
+    version: int
+    interval: float
+    began: float
+    ended: float
+
+
+@dataclass
+class Throttled:
+    """A crawl that was throttled: what the site had to bear, and what the workers made of it."""
+
+    journal: Journal
+    requests: list[Request]
+    changes: list[Change]
+    """In their order."""
+    slowest: float
+    """Seconds that an answer has taken at most, as a worker saw it."""
+
+
+LATENCY, TARGET, START_DELAY = 0.2, 2, 0.15
+
+
+def changes(runs: list[Crawl]) -> list[Change]:
+    """Those that the frontier has taken, one after the other. Two workers that say the same at once are one."""
+    made: dict[int, Change] = {}
+    for exchange in [exchange for run in runs for exchange in exchanges(run.log)]:
+        for (version, wanted), (now, interval) in zip(
+            exchange.changes, exchange.paces, strict=exchange.answered
+        ):
+            if (now, interval) == (version + 1, wanted):
+                made.setdefault(now, Change(now, interval, exchange.since, exchange.ended))
+    return [made[version] for version in sorted(made)]
+
+
 @pytest.fixture(scope="module")
-def throttled(server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Journal:
-    """Four workers and a target of two; the 31st specification is answered with a 429, all others after
-    0.2 s.
-    """
+def throttled(server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Throttled:
+    """Four workers; the 31st specification is answered with a 429, all others in time."""
     settings = {
         "AUTOTHROTTLE_ENABLED": 1,
-        "AUTOTHROTTLE_START_DELAY": 0.15,
-        "AUTOTHROTTLE_TARGET_CONCURRENCY": 2,
+        "AUTOTHROTTLE_START_DELAY": START_DELAY,
+        "AUTOTHROTTLE_TARGET_CONCURRENCY": TARGET,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
         "CARS_RETRY_BASE_DELAY": 0.1,
+        **LOGGED,
     }
     too_much = {"match": SPEC_PATH, "fault": "status", "status": 429, "times": 1, "after": 30}
     with (
         server.client() as client,
-        StandIn(200, latency=0.2, rules=[too_much]) as site,
+        StandIn(200, latency=LATENCY, rules=[too_much]) as site,
         ExitStack() as running,
     ):
         client.flushall()
@@ -226,20 +310,40 @@ def throttled(server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> 
             running.enter_context(crawl(site.url, output_dir, settings=settings, redis_url=server.url))
             for _ in range(4)
         ]
-        return finish(site, runs)
+        journal = finish(site, runs)
+        return Throttled(
+            journal,
+            [request for run in runs for request in requests(run)],
+            changes(runs),
+            max(seconds for run in runs for seconds in latencies(run.log)),
+        )
 
 
-def test_the_target_is_the_sites_load_and_not_each_workers(throttled: Journal) -> None:
+def test_the_target_is_the_sites_load_and_not_each_workers(throttled: Throttled) -> None:
     """If each had it for itself, four would bring it to eight."""
-    before = throttled[: next(number for number, entry in enumerate(throttled) if entry["fault"])]
-    assert 1.0 <= load(before) <= 2.5
+    asked = next(entry["started"] for entry in throttled.journal if entry["fault"])
+    changes = [change for change in throttled.changes if change.began < asked]
+    quickest = min(change.interval for change in changes)
+    assert LATENCY / quickest <= 2.5
+    assert crowding([request for request in throttled.requests if request.began < asked], quickest) < CLOCKS
+    assert throttled.slowest / changes[-1].interval >= 1.0
 
 
-def test_a_429_that_does_not_say_how_long_slows_down_every_worker(throttled: Journal) -> None:
+def test_a_429_that_does_not_say_how_long_slows_down_every_worker(throttled: Throttled) -> None:
     """From nearly ten a second to two; a worker by itself would leave the other three as they are."""
-    asked = next(entry["ended"] for entry in throttled if entry["fault"])
-    before = sum(asked - 2 < time < asked for time in times(throttled))
-    after = sum(asked + 0.2 < time < asked + 2.2 for time in times(throttled))
-    assert 1 <= after <= before / 2
-    gaps = [later - time for time, later in pairwise(times(throttled)) if time > asked]
-    assert gaps[-1] < max(gaps), "it recovers"
+    asked = next(entry["started"] for entry in throttled.journal if entry["fault"])
+    earlier = [change for change in throttled.changes if change.ended < asked]
+    later = throttled.changes[len(earlier) :]
+    slowed = next(
+        change for before, change in pairwise([earlier[-1], *later]) if change.interval >= 2 * before.interval
+    )
+    assert slowed.interval >= 0.5
+    before = 2 / median(gaps([entry for entry in throttled.journal if entry["started"] <= asked]))
+    after = [request for request in throttled.requests if request.began > slowed.ended]
+    assert after, "it goes on"
+    soon = [request for request in after if request.ended < slowed.ended + 2]
+    assert len(soon) <= before / 2
+    since = [change for change in later if change.version >= slowed.version]
+    quickest = min(change.interval for change in since if change.began < slowed.ended + 2)
+    assert crowding(soon, quickest) < CLOCKS
+    assert min(change.interval for change in since) < slowed.interval, "it recovers"

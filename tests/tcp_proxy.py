@@ -137,5 +137,6 @@ async def end(tasks: Collection[asyncio.Task[None]], writers: Collection[asyncio
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     for writer in writers:
-        writer.transport.abort()
+        with contextlib.suppress(AttributeError):  # of Python 3.11.2, when a TLS connection is closed already
+            writer.transport.abort()
     await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)

@@ -171,11 +171,17 @@ class RedisResponseStore:
         return sum(found.size for survey in surveys for found in survey)
 
     async def prune(self, max_bytes: int, max_age: float, max_crawl_age: float) -> Pruned:
-        """Goes by when each key expires, on the server's clock. Walks through the server's keys."""
+        """Goes by when each key expires, on the server's clock; nothing is removed when it does not tell its time.
+
+        Walks through the server's keys.
+        """
         crawls = sorted(await self._survey(self._crawl_prefix))
         shared = sorted(await self._survey(self._prefix))
         size = sum(found.size for found in (*crawls, *shared))
-        now_ms = await self._server_ms()
+        now = await self._call("time")
+        if now is None:
+            return Pruned(0, size)
+        now_ms = now[0] * 1000 + now[1] // 1000
         removed = 0
         for crawl in crawls:
             left_ms = crawl.ends_ms - now_ms
@@ -244,11 +250,6 @@ class RedisResponseStore:
             return []
         measured = zip(answers[::2], answers[1::2], names, strict=True)
         return [_Measured(ends, size, name) for ends, size, name in measured if size is not None]
-
-    async def _server_ms(self) -> int:
-        """The server's clock, in milliseconds since the epoch; this machine's when it does not answer."""
-        seconds, microseconds = await self._call("time") or divmod(time.time_ns() // 1000, 1_000_000)
-        return int(seconds * 1000 + microseconds // 1000)
 
     def _unpacked(self, keys: Sequence[str], values: Sequence[bytes | None] | None) -> list[StoredResponse]:
         """What is stored under the keys, `values` being what the server has there, in their order."""

@@ -8,9 +8,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine
 from contextlib import closing
-from typing import TypeVar
 
 import pytest
 
@@ -20,10 +18,9 @@ from carscraper.frontier.redis import BUCKETS, FIXED_KEYS, RedisFrontier
 from tests.frontier.backends import LEASE, RedisBackend, plain_client
 from tests.frontier.test_contract import begun, counts, entries, entry, held, keys
 from tests.own_clock import OwnClock, lag
+from tests.patience import answered
 from tests.redis_server import RedisServer
 from tests.tcp_proxy import TcpProxy
-
-T = TypeVar("T")
 
 
 def frontier_at(client: object, worker: str = "w1", prefix: str = "test") -> RedisFrontier:
@@ -349,15 +346,6 @@ async def longest_lag(clock: OwnClock, seconds: float) -> float:
     while clock() < end:
         longest = max(longest, await lag(clock))
     return longest
-
-
-async def answered(call: Callable[[], Coroutine[None, None, T]]) -> T:
-    """The answer to a call that is made until it is answered."""
-    while True:
-        try:
-            return await call()
-        except FrontierUnavailable:
-            await asyncio.sleep(0.05)
 
 
 async def test_no_server_at_all_is_unavailable_and_the_message_holds_no_password() -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from carscraper.exceptions import StoreUnavailable
 from carscraper.items import Car
 from carscraper.stores.contract import Database, StoredCar
 from carscraper.stores.record import Draft, Record, Records
@@ -22,7 +21,6 @@ from tests.stores.conftest import Place
 SPECS = [{"title": "Engine", "attrs": [{"label": "Torque Max", "value": "250 Nm"}]}]
 _BEGIN = datetime(2026, 11, 21, 10, tzinfo=UTC)
 _names = itertools.count()
-T = TypeVar("T")
 
 
 def when(minute: float) -> datetime:
@@ -62,15 +60,6 @@ async def only(database: Database) -> StoredCar:
 
 async def write(database: Database, *records: Record) -> None:
     assert await database.upsert(records) == []
-
-
-async def answered(call: Callable[[], Awaitable[T]]) -> T:
-    """What a call gives that is made again for as long as the server does not answer, as by whoever delivers."""
-    while True:
-        try:
-            return await call()
-        except StoreUnavailable:
-            await asyncio.sleep(0.05)
 
 
 # What comes in comes out.

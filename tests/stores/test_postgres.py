@@ -35,9 +35,10 @@ from carscraper.stores.postgres import (
 )
 from carscraper.stores.record import Draft, Record, Records
 from tests.crawling import wait_until
+from tests.patience import answered
 from tests.postgres_server import PostgresServer
 from tests.stores.conftest import PostgresPlace
-from tests.stores.test_contract import SPECS, all_of, answered, car, only, opened, reading, text, when, write
+from tests.stores.test_contract import SPECS, all_of, car, only, opened, reading, text, when, write
 from tests.tcp_proxy import TcpProxy
 
 SECRET = "canary-5e1d"

@@ -341,11 +341,10 @@ def test_a_429_that_does_not_say_how_long_slows_down_every_worker(throttled: Thr
         change for before, change in pairwise([earlier[-1], *later]) if change.interval >= 2 * before.interval
     )
     assert 0.5 <= slowed.interval <= max(0.5, 2 * START_DELAY, throttled.slowest)
-    before = 2 / median(gaps([entry for entry in throttled.journal if entry["started"] <= asked]))
     after = [request for request in throttled.requests if request.began > slowed.ended]
     assert after, "it goes on"
     soon = [request for request in after if request.ended < slowed.ended + 2]
-    assert len(soon) <= before / 2
+    assert len(soon) <= 8, "two a second, and a little more with each answer"
     since = [change for change in later if change.version >= slowed.version]
     quickest = min(change.interval for change in since if change.began < slowed.ended + 2)
     assert crowding(soon, quickest) < CLOCKS

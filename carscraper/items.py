@@ -51,12 +51,14 @@ class PageRead:
     """Position of its first listing in the catalogue, from 0."""
     limit: int
     """How many listings lie between this page's first and the next page's first."""
-    total: int
-    """How many listings there were in all, as the API said on this page."""
+    total: int | None
+    """How many listings there were in all, as the API said on this page; None when it told no usable number."""
     ids: list[str]
     """The listings of the page in the API's order; after them the ids of those that do not fit."""
     unnamed: int
     """Listings of the page that do not fit and whose id could not be read either."""
+    last: bool = False
+    """True when the page named no page after it."""
 
 
 @dataclass(slots=True)

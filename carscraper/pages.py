@@ -37,7 +37,8 @@ def read_page(body: bytes, url: str, *, sweep: int, limit: int | None) -> Listin
         raise ApiError("links.self", f"answers offset {offset} instead of {asked}")
     step = _step(page, offset)
     listings = page.listings
-    if limit and limit < page.meta.total:
+    total = page.meta.total
+    if limit and (total is None or limit < total):
         # Featured ones make a page longer than its step; a limit counts steps.
         listings = listings[: max(0, min(step, limit - offset))]
     wanted = {listing.id: listing for listing in (*listings, *(() if limit else page.featured))}
@@ -48,9 +49,10 @@ def read_page(body: bytes, url: str, *, sweep: int, limit: int | None) -> Listin
             sweep,
             offset,
             step,
-            page.meta.total,
+            total,
             [listing.id for listing in listings] + [misfit.id for misfit in page.misfits if misfit.id],
             sum(misfit.id is None for misfit in page.misfits),
+            last=page.links.next is None,
         ),
         page.links.next,
         page.unknown,
@@ -64,13 +66,15 @@ def further_pages(
     whatever follows.
 
     `end` is where the pages that the first one announced end; None for the first one itself. It is returned for
-    the others. A page of sweep 0 is followed by its `next` alone, which is no matter of this function.
+    the others. Without a total, the first announces one page more, and each is followed by its `next`. A page of
+    sweep 0 is followed by its `next` alone, which is no matter of this function.
     """
     following: list[int] = []
     if end is None:
-        total = min(read.total, limit or read.total)
         # Every second sweep is half a page off, so that its pages overlap those of the one before.
-        following += range(read.limit if read.sweep % 2 else (read.limit + 1) // 2, total, read.limit)
+        second = read.limit if read.sweep % 2 else (read.limit + 1) // 2
+        known = read.total if read.total is not None else (second + 1 if next_url else 0)
+        following += range(second, min(known, limit or known), read.limit)
         end = following[-1] + read.limit if following else read.limit
     beyond = read.offset + read.limit
     if next_url and beyond >= end and not (limit and beyond >= limit):

@@ -69,10 +69,11 @@ class StoredPages:
 
     @property
     def listings(self) -> int:
-        """How many listings there were when its last sweep began, or were asked for."""
-        first_of_last = next(name for name in self.names if name.sweep == self.names[-1].sweep)
+        """How many listings there were when its last sweep began, or were asked for; 0 when the API did not say."""
+        last = self.names[-1].sweep
+        total = next((name.total for name in self.names if name.sweep == last and name.total is not None), 0)
         limit, _ = read_arguments(self.arguments)
-        return min(first_of_last.total, limit or first_of_last.total)
+        return min(total, limit or total)
 
     @property
     def first(self) -> float:

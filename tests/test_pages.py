@@ -85,6 +85,18 @@ def test_every_second_sweep_is_half_a_page_off() -> None:
     assert further_pages(first.read, first.next, end=None, limit=None)[0] == [10, 30, 50, 70]
 
 
+@pytest.mark.parametrize(("sweep", "offsets"), [(1, [20, 40, 60, 80]), (2, [10, 30, 50, 70])])
+def test_without_a_total_each_page_leads_to_the_next(sweep: int, offsets: list[int]) -> None:
+    followed, end = [0], None
+    for offset in followed:  # grows meanwhile
+        document = Catalogue(90).page(offset, 20, BASE, QUERY)
+        del document["meta"]["total"]
+        page = read_page(orjson.dumps(document), address(offset), sweep=sweep, limit=None)
+        further, end = further_pages(page.read, page.next, end=end, limit=None)
+        followed += further
+    assert followed == [0, *offsets]
+
+
 def test_a_catalogue_that_grew_is_followed_to_its_end_but_not_beyond_a_limit() -> None:
     page = page_of(Catalogue(130), 80)
     assert further_pages(page.read, page.next, end=100, limit=None)[0] == [100]
@@ -158,4 +170,4 @@ def test_a_time_is_cut_to_milliseconds_and_sorts_as_text(milliseconds: int) -> N
 
 def test_a_page_read_is_what_the_verdict_needs() -> None:
     read = page_of(Catalogue(45), 40).read
-    assert read == PageRead(1, 40, read.limit, 45, read.ids, 0)
+    assert read == PageRead(1, 40, read.limit, 45, read.ids, 0, last=True)

@@ -11,6 +11,7 @@ from carscraper.api.body import read_object, shown, step
 from carscraper.api.endpoints import key_problem
 from carscraper.exceptions import ApiError
 
+_WHOLE = re.compile(r"[0-9]{1,19}")
 _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 _TEXT: frozenset[type] = frozenset({str})
@@ -83,8 +84,8 @@ _LISTING_FIELDS = frozenset({"type", "id", "attributes"})
 class Meta:
     """What the API says of the whole search."""
 
-    total: int
-    """Listings found, at the moment of the answer."""
+    total: int | None
+    """Listings found, at the moment of the answer; None when it tells no whole number, neither as one nor as text."""
     total_pages: int | None
     """The floor of `total / limit`: one page more exists when a rest is left. None when not told."""
     current_page: int | None
@@ -151,7 +152,7 @@ def parse_search_page(body: bytes) -> SearchPage:
     meta_fields = _object(top, "meta")
     _note_unknown("meta.", meta_fields, _META_FIELDS, unknown)
     meta = Meta(
-        total=_required_count(meta_fields, "total"),
+        total=_total(meta_fields.get("total")),
         total_pages=_count(meta_fields, "totalPages"),
         current_page=_count(meta_fields, "currentPage"),
     )
@@ -181,11 +182,10 @@ def _count(meta: dict[str, Any], name: str) -> int | None:
     return value
 
 
-def _required_count(meta: dict[str, Any], name: str) -> int:
-    value = _count(meta, name)
-    if value is None:
-        raise ApiError(f"meta.{name}", _departs(meta.get(name, _MISSING), "an integer from 0"))
-    return value
+def _total(value: Any) -> int | None:
+    if type(value) is str and _WHOLE.fullmatch(value):
+        return int(value)
+    return value if type(value) is int and value >= 0 else None
 
 
 def _links(links: dict[str, Any], unknown: set[str]) -> Links:

@@ -42,8 +42,8 @@ class Verdict:
     kept: int
     """Different listings kept."""
     expected: int
-    """Listings that there were, as the API said at the beginning of the last sweep; with a limit, those that
-    the pages named.
+    """Listings that there were, as the API said at the beginning of the last sweep; with a limit, or when it did
+    not say, those that the pages named.
     """
     without_specs: int
     """Listings kept whose specs the API does not have."""
@@ -108,7 +108,8 @@ def reach_verdict(
     aside = _still_aside(reading.set_aside, kept)
     aside_ids = {item.id for item in aside if item.id}
     missing = sorted(named.difference(kept, aside_ids))
-    expected = len(named.union(kept)) if limit else (last[0].total if last else 0)
+    told = next((page.total for page in last if page.total is not None), None)
+    expected = len(named.union(kept)) if limit or told is None else told
     refused: dict[str, set[str | None]] = {}
     for item in reading.set_aside:
         if item.store:
@@ -167,17 +168,20 @@ def delivered(verdict: Verdict, undelivered: Mapping[str, int]) -> Verdict:
 
 
 def _covers_all(pages: Sequence[PageRead]) -> bool:
-    """True when the pages leave no gap between the first listing and the total that the last one named."""
+    """True when the pages leave no gap between the first listing and the total that was named last; without one, the
+    end is a page that names no next one.
+    """
     at = 0
     for page in pages:
         if page.offset > at:
             return False
         at = max(at, page.offset + page.limit)
-    return bool(pages) and at >= pages[-1].total
+    total = next((page.total for page in reversed(pages) if page.total is not None), None)
+    return bool(pages) and (pages[-1].last if total is None else at >= total)
 
 
 def _is_still(pages: Sequence[PageRead]) -> bool:
-    """True when the catalogue did not move while the pages were read."""
+    """True when the catalogue did not move while the pages were read; without a total, nobody knows."""
     different = {listing for page in pages for listing in page.ids}
     return {page.total for page in pages} == {len(different) + sum(page.unnamed for page in pages)}
 
@@ -188,6 +192,7 @@ def _overlaps_to_the_end(pages: Sequence[PageRead]) -> bool:
     Pages of sweep 0 are no part of the walk; they belong to whatever search somebody else asked for.
     """
     pages = [page for page in pages if page.sweep and page.ids]
+    out_of_order = [_featured(page, pages) for page in pages]
     holders: dict[str, list[int]] = {}
     for number, page in enumerate(pages):
         for listing in set(page.ids):
@@ -197,16 +202,26 @@ def _overlaps_to_the_end(pages: Sequence[PageRead]) -> bool:
     while waiting:
         number = waiting.pop()
         page = pages[number]
-        if page.offset + page.limit >= page.total:
+        if _reaches_end(page):
             return True
         shared = Counter(other for listing in set(page.ids) for other in holders[listing])
         for other, rows in shared.items():
-            if other not in reached and rows > _featured(page) + _featured(pages[other]):
+            if other not in reached and rows > out_of_order[number] + out_of_order[other]:
                 reached.add(other)
                 waiting.append(other)
     return False
 
 
-def _featured(page: PageRead) -> int:
-    """How many rows of a page are out of their order: those above the number that its place has room for."""
-    return max(0, len(page.ids) + page.unnamed - min(page.limit, page.total - page.offset))
+def _reaches_end(page: PageRead) -> bool:
+    return page.last if page.total is None else page.offset + page.limit >= page.total
+
+
+def _featured(page: PageRead, pages: Iterable[PageRead]) -> int:
+    """How many rows of a page are out of their order: those above the number that its place has room for. Nobody
+    knows how much room a last page without a total has: then one more than on any other page.
+    """
+    if page.total is not None:
+        return max(0, len(page.ids) + page.unnamed - min(page.limit, page.total - page.offset))
+    if page.last:
+        return 1 + max((_featured(other, ()) for other in pages if not other.last), default=0)
+    return max(0, len(page.ids) + page.unnamed - page.limit)

@@ -8,7 +8,7 @@ from typing import Self
 from urllib.parse import parse_qsl, urlencode
 
 _TEXT = re.compile(
-    r"page/(?P<crawl>[^/]+)/(?P<sweep>\d+)/(?P<offset>\d+)/(?P<time>\d+)/(?P<total>\d+)\?(?P<query>.*)"
+    r"page/(?P<crawl>[^/]+)/(?P<sweep>\d+)/(?P<offset>\d+)/(?P<time>\d+)/(?P<total>\d+|-)\?(?P<query>.*)"
 )
 
 
@@ -26,8 +26,8 @@ class PageName:
     """Position of its first listing in the catalogue, from 0 to 999,999,999."""
     fetched_at: float
     """Seconds since the epoch, exact to the microsecond."""
-    total: int
-    """How many listings there were in all, as the API said on it."""
+    total: int | None
+    """How many listings there were in all, as the API said on it; None when it told no usable number."""
     arguments: dict[str, str]
     """What the crawl was asked to read: the spider's arguments."""
 
@@ -36,7 +36,8 @@ class PageName:
         """The key in the response store."""
         time = round(self.fetched_at * 1e6)
         query = urlencode(sorted(self.arguments.items()))
-        return f"page/{self.crawl_id}/{self.sweep:03d}/{self.offset:09d}/{time:017d}/{self.total}?{query}"
+        total = "-" if self.total is None else self.total
+        return f"page/{self.crawl_id}/{self.sweep:03d}/{self.offset:09d}/{time:017d}/{total}?{query}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -49,6 +50,6 @@ class PageName:
             int(found["sweep"]),
             int(found["offset"]),
             int(found["time"]) / 1e6,
-            int(found["total"]),
+            None if found["total"] == "-" else int(found["total"]),
             dict(parse_qsl(found["query"], keep_blank_values=True)),
         )

@@ -190,7 +190,7 @@ class CarsSpider(Spider):
             if page.next:
                 yield self._start_page(page.next, read.offset + read.limit)
             return
-        if end is None:
+        if end is None and read.total is not None:
             total = min(read.total, self.limit or read.total)
             self.crawler.stats.set_value("catalogue/total", total)
         following, end = further_pages(read, page.next, end=end, limit=self.limit)

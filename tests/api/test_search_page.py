@@ -155,11 +155,6 @@ def test_there_may_be_no_featured_listings(empty):
     ("change", "path"),
     [
         ({"meta": None}, "meta"),
-        ({"meta": {}}, "meta.total"),
-        ({"meta": {"total": None}}, "meta.total"),
-        ({"meta": {"total": -1}}, "meta.total"),
-        ({"meta": {"total": "5"}}, "meta.total"),
-        ({"meta": {"total": True}}, "meta.total"),
         ({"meta": {"total": 5, "totalPages": "1"}}, "meta.totalPages"),
         ({"meta": {"total": 5, "currentPage": -1}}, "meta.currentPage"),
         ({"meta": {"total": 5, "featured_listings": 1}}, "meta.featured_listings"),
@@ -177,6 +172,23 @@ def test_a_page_that_is_wrong_as_a_whole_is_refused_with_its_path(change, path):
     with pytest.raises(ApiError) as refusal:
         parse_search_page(body({**page(listing(1)), **change}))
     assert refusal.value.path == path
+
+
+@pytest.mark.parametrize(
+    ("meta", "total"),
+    [
+        ({}, None),
+        ({"total": None}, None),
+        ({"total": -1}, None),
+        ({"total": True}, None),
+        ({"total": 5.5}, None),
+        ({"total": "many"}, None),
+        ({"total": "5"}, 5),
+        ({"total": 5}, 5),
+    ],
+)
+def test_a_total_is_read_from_text_too_and_one_that_is_unusable_is_none(meta, total):
+    assert parse_search_page(body({**page(listing(1)), "meta": meta})).meta.total == total
 
 
 @pytest.mark.parametrize("name", ["meta", "links", "data"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +15,7 @@ PAGE = 4
 
 def page(offset: int, ids: str, total: int, sweep: int = 1, unnamed: int = 0) -> PageRead:
     """A page of listings with one letter each."""
-    return PageRead(sweep, offset, PAGE, total, list(ids), unnamed)
+    return PageRead(sweep, offset, PAGE, total, list(ids), unnamed, last=offset + PAGE >= total)
 
 
 def still(ids: str, sweep: int = 1) -> list[PageRead]:
@@ -131,6 +133,26 @@ def test_the_bound_on_sweeps_is_kept_and_the_verdict_says_that_it_is_not_sure() 
     assert verdict(first, "abcdfghij").reasons == ["the catalogue moved too much in 1 sweeps to be sure"]
 
 
+def untold(pages: list[PageRead]) -> list[PageRead]:
+    """The same pages of a site that names no total."""
+    return [replace(page, total=None) for page in pages]
+
+
+def test_without_a_total_only_overlapping_pages_say_that_nothing_slipped_past() -> None:
+    first = untold(still("abcdefgh"))
+    assert needs_another_sweep(Reading(first, []), 4)
+    assert not verdict(first, "abcdefgh").complete
+    second = untold([page(0, "abcd", 8, 2), page(2, "cdef", 8, 2), page(6, "gh", 8, 2)])
+    assert not needs_another_sweep(Reading([*first, *second], []), 4)
+    reached = verdict([*first, *second], "abcdefgh")
+    assert (reached.complete, reached.expected) == (True, 8)
+
+
+def test_without_a_total_a_walk_that_broke_off_is_not_complete() -> None:
+    broken = untold(still("abcdefghij")[:2])
+    assert "not every listing page could be read" in verdict(broken, "abcdefgh").reasons
+
+
 @st.composite
 def crawls(draw: st.DrawFn) -> tuple[list[PageRead], set[int], set[int]]:
     """A crawl of a catalogue that moves between any two pages, for as many sweeps as it calls for.
@@ -151,7 +173,9 @@ def crawls(draw: st.DrawFn) -> tuple[list[PageRead], set[int], set[int]]:
             featured = draw(st.lists(st.sampled_from(catalogue), max_size=1)) if catalogue else []
             shown = [*(one for one in featured if one not in ids), *ids]
             step = PAGE if at + PAGE < total else max(len(shown), 1)
-            pages.append(PageRead(sweep, at, step, total, [str(one) for one in shown], 0))
+            pages.append(
+                PageRead(sweep, at, step, total, [str(one) for one in shown], 0, last=at + PAGE >= total)
+            )
             seen.update(shown)
             at += PAGE if at or sweep % 2 else PAGE // 2
             for _ in range(draw(st.integers(0, 2))):
@@ -170,6 +194,14 @@ def test_complete_means_that_all_who_lived_through_it_are_there(
 ) -> None:
     pages, seen, lived = crawl
     reached = reach_verdict(Reading(pages, []), {str(one) for one in seen}, 0, [])
+    assert not (reached.complete and lived - seen), (pages, lived - seen)
+
+
+@given(crawls())
+@settings(max_examples=1500, deadline=None)
+def test_without_a_total_complete_means_the_same(crawl: tuple[list[PageRead], set[int], set[int]]) -> None:
+    pages, seen, lived = crawl
+    reached = reach_verdict(Reading(untold(pages), []), {str(one) for one in seen}, 0, [])
     assert not (reached.complete and lived - seen), (pages, lived - seen)
 
 

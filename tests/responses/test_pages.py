@@ -16,10 +16,14 @@ def name(sweep: int = 1, offset: int = 0, fetched_at: float = 1_800_000_000.0) -
 
 
 @given(
-    st.integers(0, 100), st.integers(0, 10**9 - 1), st.integers(0, 10**16), st.integers(0, 10**4), ARGUMENTS
+    st.integers(0, 100),
+    st.integers(0, 10**9 - 1),
+    st.integers(0, 10**16),
+    st.none() | st.integers(0, 10**4),
+    ARGUMENTS,
 )
 def test_any_name_comes_back(
-    sweep: int, offset: int, microseconds: int, total: int, arguments: dict[str, str]
+    sweep: int, offset: int, microseconds: int, total: int | None, arguments: dict[str, str]
 ) -> None:
     given_name = PageName("crawl", sweep, offset, microseconds / 1e6, total, arguments)
     found = PageName.parse(given_name.text)

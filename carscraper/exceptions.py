@@ -6,6 +6,7 @@ CarscraperError
 ├── FrontierError         raised when the frontier cannot do what it was asked
 │   ├── FrontierUnavailable   raised when its server does not answer; worth another try
 │   ├── FrontierLost          raised when the crawl that a worker is part of is gone from its server
+│   ├── ForeignCrawl          raised when the crawl that is there is not the one that was asked for
 │   └── ForeignFile           raised when a file is not ours, or of a version that we do not know
 ├── CodecError            raised when a request cannot be written down or read back
 └── StoreError            raised when a database cannot do what it was asked
@@ -47,6 +48,19 @@ class FrontierUnavailable(FrontierError):
 
 class FrontierLost(FrontierError):
     """Raised when the crawl is gone from the server: its data was lost or somebody dropped it."""
+
+
+class ForeignCrawl(FrontierError):
+    """Raised when the crawl that is there has another identity than the one that shall join it.
+
+    `found` and `asked` are the two; `found` is empty for a crawl of an earlier release, which noted none.
+    """
+
+    def __init__(self, place: str, found: str, asked: str) -> None:
+        known = f"the crawl of {found!r}" if found else "a crawl that says not what it is of"
+        super().__init__(f"{place} holds {known}, not of {asked!r}")
+        self.found = found
+        self.asked = asked
 
 
 class ForeignFile(FrontierError):

@@ -76,6 +76,7 @@ class FrontierScheduler(BaseScheduler):
         self._shared = is_shared(crawler.settings)
         self._stats = crawler.stats
         self._outbox = Outbox()
+        self._report: dict[str, int] = {}
         room = crawler.settings.getint("CONCURRENT_REQUESTS") or 100
         self._leases = Leases(self._outbox, room, self._config.lease_seconds)
         self._unanswered: Outbox | None = None
@@ -220,6 +221,16 @@ class FrontierScheduler(BaseScheduler):
         """Seconds between two requests to the request's site, of all workers, as last heard; 0: no matter."""
         return self._interval(self._slot(request))
 
+    def report(self, name: str, number: int) -> None:
+        """Have this number of this worker's own stand in the frontier, for all to see; absolute, never an increment.
+
+        It travels with the next exchange, in one step with its acks; `WorkerStatus.report` gives it back. Names and
+        numbers are within the bounds of `frontier.report`.
+        """
+        if not self._ended_elsewhere and self._report.get(name) != number:
+            self._report[name] = number
+            self._outbox.report = dict(self._report)
+
     # Opening and closing
 
     async def _open(self, spider: Spider) -> None:
@@ -269,7 +280,7 @@ class FrontierScheduler(BaseScheduler):
                 self._sweep()
                 self._leases.return_waiting()
                 while self._unanswered or self._outbox.says_something:
-                    await self._exchange()
+                    await self._exchange_unless_ended()
                     self._leases.return_waiting()  # the answer to an earlier exchange may still bring leases
                 self.last_status = await self.frontier.status()
                 self.last_dead = await self.frontier.dead_letters()
@@ -284,6 +295,13 @@ class FrontierScheduler(BaseScheduler):
             )
             self._exchanging.cancel()
         await self.frontier.close()
+
+    async def _exchange_unless_ended(self) -> None:
+        try:
+            await self._exchange()
+        except FrontierLost:
+            if not await self._has_ended_elsewhere():
+                raise
 
     async def _forget_unless_shared(self, asked_by: str) -> None:
         """Forget the crawl as a setting asks, but never while another worker is at it."""

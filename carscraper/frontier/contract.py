@@ -154,6 +154,10 @@ class Outbox:
     """Slot to seconds from now during which nothing of it is handed out; a longer pause already set stays."""
     paces: dict[str, PaceChange] = field(default_factory=dict)
     """Slot to the interval that its latest answers call for."""
+    report: dict[str, int] = field(default_factory=dict)
+    """The worker's own numbers, all of them and absolute (never increments): they take the place of those that it
+    reported before. Empty: those stay. Within the bounds of `frontier.report`.
+    """
 
     @property
     def says_something(self) -> bool:
@@ -185,6 +189,8 @@ class Inbox:
     """Seconds until something may be handed out that was held back by a time (delay, pause or interval);
     None: nothing is.
     """
+    now: float
+    """Seconds since the epoch by the frontier's clock, at this exchange."""
     paces: dict[str, Pace] = field(default_factory=dict)
     """The paces, after this exchange, of the slots that the outbox named in its `paces`."""
 
@@ -208,12 +214,16 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """What one worker holds, and when it was last heard of."""
+    """What one worker holds, what it has reported, and when it was last heard of. One that has reported something is
+    listed as long as the crawl lives, gone or not.
+    """
 
     worker: str
     leased: int
     last_seen: float
     """Seconds since the epoch, by the frontier's clock."""
+    report: dict[str, int] = field(default_factory=dict)
+    """What its last `Outbox.report` said that was not empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +243,10 @@ class Status:
     workers: list[WorkerStatus]
     stale_messages: int
     """Messages refused because of a stale token, since the crawl began."""
+    identity: str = ""
+    """What the crawl is of, as `begin` was told."""
+    now: float = 0.0
+    """Seconds since the epoch by the frontier's clock, at this look; 0 when there is no crawl."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +258,8 @@ class CrawlState:
     resumed: bool
     """True when the crawl was there already: begun by another worker, or left unfinished by an earlier run.
     """
+    now: float
+    """Seconds since the epoch by the frontier's clock, when it was joined."""
 
 
 class Frontier(Protocol):
@@ -253,11 +269,12 @@ class Frontier(Protocol):
     `FrontierLost`.
     """
 
-    async def begin(self, crawl_id: str) -> CrawlState:
-        """Join the unfinished crawl that is there, or begin one under `crawl_id`.
+    async def begin(self, crawl_id: str, identity: str = "") -> CrawlState:
+        """Join the crawl that is there, or begin one under `crawl_id`.
 
-        Raises `ConfigurationError` when the server is not fit for the job, `ForeignFile` for a file of
-        another kind.
+        `identity` says in words what the crawl is of; it is kept with the crawl. Raises `ForeignCrawl`, having
+        changed nothing, when the crawl that is there has another one, `ConfigurationError` when the server is
+        not fit for the job, `ForeignFile` for a file of another kind.
         """
 
     async def exchange(self, outbox: Outbox, want: int) -> Inbox:

@@ -37,6 +37,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from carscraper.exceptions import (
     ConfigurationError,
+    ForeignCrawl,
     FrontierError,
     FrontierLost,
     FrontierUnavailable,
@@ -55,6 +56,7 @@ from carscraper.frontier.contract import (
     Status,
     WorkerStatus,
 )
+from carscraper.frontier.report import pack_report, read_report
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +83,7 @@ FIXED_KEYS = (
     "limits",
     "paces",
     "gaps",
+    "reports",
 )
 """The keys that every script gets, in the order of `lua/keys.lua`."""
 
@@ -185,7 +188,7 @@ class RedisFrontier:
         self._unanswered: tuple[Outbox, int] | None = None
         self._crawl_id: str | None = None
 
-    async def begin(self, crawl_id: str) -> CrawlState:
+    async def begin(self, crawl_id: str, identity: str = "") -> CrawlState:
         """Look whether the server is fit, and join the crawl on it or begin one; see the contract.
 
         Raises `ConfigurationError` when the server is too old, may evict keys, or refuses the user or
@@ -195,17 +198,16 @@ class RedisFrontier:
         limits: list[str | int] = [self._default_limit.cap, _microseconds(self._default_limit.interval)]
         for slot, limit in self._limits.items():
             limits += [slot, limit.cap, _microseconds(limit.interval)]
-        arguments = [crawl_id, self._nonce, self._worker, self._offset(), *limits]
-        state, found, resumed = await self._begin(arguments)
-        while state == "forgetting":
-            await self._sweep(found)
-            state, found, resumed = await self._begin(arguments)
-        self._crawl_id = found
-        return CrawlState(found, resumed=resumed)
-
-    async def _begin(self, arguments: Sequence[str | int]) -> tuple[str, str, bool]:
-        state, crawl_id, *resumed = await self._run(BEGIN, self._keys, arguments)
-        return state.decode(), crawl_id.decode(), resumed == [1]
+        arguments = [crawl_id, self._nonce, self._worker, self._offset(), identity, *limits]
+        state, found, *rest = await self._run(BEGIN, self._keys, arguments)
+        while state == b"forgetting":
+            await self._sweep(found.decode())
+            state, found, *rest = await self._run(BEGIN, self._keys, arguments)
+        if state == b"foreign":
+            raise ForeignCrawl(self._place(), rest[0].decode(errors="replace"), identity)
+        self._crawl_id = found.decode()
+        resumed, now = rest
+        return CrawlState(self._crawl_id, resumed=bool(resumed), now=now / 1e6)
 
     async def exchange(self, outbox: Outbox, want: int) -> Inbox:
         """One round trip; see the contract.
@@ -298,6 +300,7 @@ class RedisFrontier:
             _pack_held(outbox.renewals),
             pauses,
             paces,
+            pack_report(outbox.report),
         ]
 
     async def status(self) -> Status:
@@ -527,7 +530,7 @@ def _read_leases(packed: bytes) -> list[Lease]:
 
 def _read_inbox(reply: Any, outbox: Outbox) -> Inbox:
     """The answer to that outbox."""
-    unfinished, next_due, leases, refused, stale, buried, paces = reply
+    unfinished, next_due, leases, refused, stale, buried, paces, now = reply
     return Inbox(
         leases=_read_leases(leases),
         refused=_read_keys(refused),
@@ -535,6 +538,7 @@ def _read_inbox(reply: Any, outbox: Outbox) -> Inbox:
         buried=_read_keys(buried),
         unfinished=unfinished,
         next_due=None if next_due < 0 else next_due / 1e6,
+        now=now / 1e6,
         paces={
             slot: Pace(*known) for slot, known in zip(outbox.paces, _PACE.iter_unpack(paces), strict=True)
         },
@@ -542,7 +546,7 @@ def _read_inbox(reply: Any, outbox: Outbox) -> Inbox:
 
 
 def _read_status(reply: Any) -> Status:
-    crawl_id, cells, past_due, oldest, workers, stale = reply
+    crawl_id, cells, past_due, oldest, workers, stale, identity, now = reply
     total = [0] * 5
     slots: dict[str, list[int]] = {}
     callbacks: dict[str, list[int]] = {}
@@ -562,10 +566,12 @@ def _read_status(reply: Any) -> Status:
         callbacks={name: Counts(*numbers) for name, numbers in callbacks.items() if any(numbers)},
         workers=sorted(
             (
-                WorkerStatus(name.decode(), leased, float(last_seen) / 1e6)
-                for name, leased, last_seen in _rows(workers, 3)
+                WorkerStatus(name.decode(), leased, float(last_seen) / 1e6, read_report(report))
+                for name, leased, last_seen, report in _rows(workers, 4)
             ),
             key=lambda status: status.worker,
         ),
         stale_messages=stale,
+        identity=identity.decode(errors="replace"),
+        now=now / 1e6,
     )

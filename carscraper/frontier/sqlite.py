@@ -22,6 +22,7 @@ from pathlib import Path
 
 from carscraper.exceptions import (
     ConfigurationError,
+    ForeignCrawl,
     ForeignFile,
     FrontierError,
     FrontierLost,
@@ -37,10 +38,13 @@ from carscraper.frontier.contract import (
     Status,
     WorkerStatus,
 )
+from carscraper.frontier.report import pack_report, read_report
 from carscraper.frontier.sqlite_change import CRAWL, EXCHANGE, Change, Ledger, load_statements
 
 APPLICATION_ID = 0x63617266
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+UPGRADED_VERSION = 2
+"""The earlier layout that is brought to the present one when it is opened."""
 BUSY_TIMEOUT = 5.0
 """Seconds to wait for another process that is writing: `scrapy queue` beside a crawl."""
 SWEEP = 1000
@@ -51,6 +55,7 @@ KEEP = 3600.0
 STATUS = load_statements("status")
 DEAD_LETTERS = load_statements("dead")
 FORGET = load_statements("forget")
+UPGRADE = load_statements("upgrade_2")
 
 
 class SqliteFrontier:
@@ -84,7 +89,7 @@ class SqliteFrontier:
         self._connection: sqlite3.Connection | None = None
         self._lock: int | None = None
 
-    async def begin(self, crawl_id: str) -> CrawlState:
+    async def begin(self, crawl_id: str, identity: str = "") -> CrawlState:
         """Lock the file, and join the crawl in it or begin one; see the contract.
 
         Leases that are found are of a process that is gone: they end at once, as if they had expired. Raises
@@ -98,7 +103,10 @@ class SqliteFrontier:
             now = self._clock()
             created = db.execute(EXCHANGE.read_crawl).fetchone() is None
             if created:
-                db.execute(CRAWL.begin, (crawl_id,))
+                db.execute(CRAWL.begin, (crawl_id, identity))
+            (found,) = db.execute(CRAWL.identity).fetchone()
+            if found != identity:
+                raise ForeignCrawl(str(self._path or "memory"), found, identity)
             db.execute(CRAWL.drop_workers, (now - KEEP,))
             db.execute(CRAWL.prune_verdicts, (now,))
             db.execute(CRAWL.all_leases)
@@ -108,10 +116,11 @@ class SqliteFrontier:
                 change.ledger.claimer = None
             change.store()
             self._crawl_id = change.ledger.crawl_id
-        return CrawlState(self._crawl_id, resumed=not created)
+        return CrawlState(self._crawl_id, resumed=not created, now=now)
 
     async def exchange(self, outbox: Outbox, want: int) -> Inbox:
         """One transaction; see the contract. A failed one left no trace, so a repetition is simply the first."""
+        report = pack_report(outbox.report)
         with self._transaction() as db:
             change = self._joined(db)
             change.reclaim(SWEEP)
@@ -127,6 +136,8 @@ class SqliteFrontier:
             change.renew(outbox.renewals)
             change.pause(outbox.pauses)
             paces = change.pace(outbox.paces)
+            if report:
+                db.execute(EXCHANGE.report, (report, self._worker))
             leases = change.hand_out(want)
             change.store()
             return Inbox(
@@ -136,6 +147,7 @@ class SqliteFrontier:
                 buried=buried,
                 unfinished=change.ledger.unfinished,
                 next_due=change.next_due(),
+                now=change.now,
                 paces=paces,
             )
 
@@ -248,7 +260,7 @@ class SqliteFrontier:
             return connection
         if create and not self._path.exists():
             _make_file(self._path)
-        check_header(self._path)
+        version = check_header(self._path)
         try:
             with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)) as reader:
                 reader.execute(EXCHANGE.read_crawl).fetchall()
@@ -263,6 +275,8 @@ class SqliteFrontier:
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA cache_size = -65536")
             connection.execute("PRAGMA wal_autocheckpoint = 4000")
+            if version == UPGRADED_VERSION:
+                _upgrade(connection)
         except sqlite3.Error as error:
             raise _translated(error, self._path, opening=True) from error
         return connection
@@ -332,13 +346,21 @@ class SqliteFrontier:
             oldest=None if oldest is None else max(0.0, now - oldest[0]),
             slots={name: _counts(cell) for name, cell in slots.items() if any(cell.values())},
             callbacks={name: _counts(cell) for name, cell in callbacks.items() if any(cell.values())},
-            workers=[WorkerStatus(*worker) for worker in db.execute(STATUS.workers, (now - KEEP,))],
+            workers=[
+                WorkerStatus(name, leased, last_seen, read_report(report or b""))
+                for name, leased, last_seen, report in db.execute(STATUS.workers, (now - KEEP,))
+            ],
             stale_messages=Ledger(*row).stale,
+            identity=db.execute(CRAWL.identity).fetchone()[0],
+            now=now,
         )
 
 
-def check_header(path: Path) -> None:
-    """Read the first bytes of `path` and raise `ForeignFile` unless they are of a frontier of this version."""
+def check_header(path: Path) -> int:
+    """The version of the layout, from the first bytes of `path`.
+
+    Raises `ForeignFile` unless it is a frontier of a layout that this release can use.
+    """
     with path.open("rb") as file:
         header = file.read(100)
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
@@ -346,10 +368,24 @@ def check_header(path: Path) -> None:
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise ForeignFile(f"{path} is a SQLite file of another program; move it away to crawl with this path")
     version = int.from_bytes(header[60:64], "big")
-    if version != SCHEMA_VERSION:
+    if version not in (SCHEMA_VERSION, UPGRADED_VERSION):
         raise ForeignFile(
             f"{path} has schema version {version}, and this release knows only {SCHEMA_VERSION}"
         )
+    return version
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """Bring a file of layout 2 to the present one, unless another process was first."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if connection.execute("PRAGMA user_version").fetchone() == (UPGRADED_VERSION,):
+            for statement in vars(UPGRADE).values():
+                connection.execute(statement)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _schema() -> str:

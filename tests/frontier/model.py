@@ -50,6 +50,7 @@ class Model:
     stale_messages: int = 0
     claimer: str | None = None
     last_seen: dict[str, float] = field(default_factory=dict)
+    reports: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def exchange(self, worker: str, outbox: Outbox) -> tuple[list[int], list[Held], list[int]]:
         """Everything but the hand-out; returns what must be refused, stale and buried."""
@@ -92,6 +93,8 @@ class Model:
         for slot, change in outbox.paces.items():
             if self.pace(slot).version == change.version:
                 self.paces[slot] = Pace(change.version + 1, change.interval)
+        if outbox.report:
+            self.reports[worker] = outbox.report
         self.stale_messages += len(stale)
         if self.unfinished:
             self.claimer = None
@@ -260,6 +263,7 @@ class Model:
         assert status.stale_messages == self.stale_messages
         holding = Counter(element.worker for element in self.elements.values() if element.state == "leased")
         assert {worker.worker: worker.leased for worker in status.workers if worker.leased} == holding
+        assert {worker.worker: worker.report for worker in status.workers if worker.report} == self.reports
         waiting = [element.born for element in self.elements.values() if element.state == "waiting"]
         if waiting:
             assert status.oldest is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from carscraper.exceptions import FrontierLost
+from carscraper.exceptions import ForeignCrawl, FrontierLost
 from carscraper.frontier.contract import (
     Burial,
     Counts,
@@ -19,7 +19,8 @@ from carscraper.frontier.contract import (
     Retry,
     SlotLimit,
 )
-from tests.frontier.backends import LEASE, MAX_ATTEMPTS, Backend
+from carscraper.frontier.report import LEAST, MOST, MOST_NAMES
+from tests.frontier.backends import BEGIN, LEASE, MAX_ATTEMPTS, Backend
 
 
 def entry(key: int, slot: str = "a", priority: int = 0, delay: float = 0.0, callback: str = "parse") -> Entry:
@@ -641,7 +642,102 @@ async def test_a_silent_worker_that_holds_nothing_is_forgotten_after_an_hour(bac
     assert (await frontier.status()).workers == []
 
 
+# A worker's own numbers, and the time.
+
+
+async def reports(frontier: Frontier) -> dict[str, dict[str, int]]:
+    return {worker.worker: worker.report for worker in (await frontier.status()).workers}
+
+
+async def test_what_a_worker_reports_is_there_with_its_acks_and_an_empty_report_changes_nothing(
+    backend: Backend,
+) -> None:
+    frontier = await begun(backend)
+    leases = (await frontier.exchange(entries(1, 2, 3), 3)).leases
+    assert await reports(frontier) == {"w1": {}}
+    await frontier.exchange(Outbox(acks=held(leases[0]), report={"kept": MOST, "lag": LEAST}), 0)
+    assert await reports(frontier) == {"w1": {"kept": MOST, "lag": LEAST}}
+    await frontier.exchange(Outbox(acks=held(leases[1])), 0)
+    assert await reports(frontier) == {"w1": {"kept": MOST, "lag": LEAST}}
+    await frontier.exchange(Outbox(acks=held(leases[2]), report={"kept": 0}), 0)
+    assert await reports(frontier) == {"w1": {"kept": 0}}
+
+
+def test_a_report_is_something_to_say_and_is_taken_with_the_rest() -> None:
+    outbox = Outbox(report={"kept": 0})
+    assert outbox.says_something
+    assert outbox.take().report == {"kept": 0}
+    assert not outbox.says_something
+
+
+async def test_what_a_worker_reported_stays_when_it_is_gone_until_the_crawl_is_forgotten(
+    backend: Backend,
+) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(Outbox(report={"kept": 7}), 0)
+    await frontier.close()
+    backend.advance(4000)
+    frontier = await begun(backend, worker="w2")
+    backend.advance(4000)
+    if (await frontier.status()).workers:  # memory ends with its process
+        assert await reports(frontier) == {"w1": {"kept": 7}}
+        await frontier.exchange(Outbox(report={"kept": 2}), 0)
+        assert await reports(frontier) == {"w1": {"kept": 7}, "w2": {"kept": 2}}
+    await frontier.forget()
+    await frontier.begin("next")
+    assert not any((await reports(frontier)).values())
+
+
+@pytest.mark.parametrize(
+    "report",
+    [{"kept": MOST + 1}, {"kept": LEAST - 1}, {"n" * 101: 1}, {f"n{n}": n for n in range(MOST_NAMES + 1)}],
+    ids=["above", "below", "long", "many"],
+)
+async def test_a_report_out_of_bounds_is_refused_before_anything_is_said(
+    backend: Backend, report: dict[str, int]
+) -> None:
+    frontier = await begun(backend)
+    with pytest.raises(ValueError, match="report"):
+        await frontier.exchange(Outbox(entries=[entry(1)], report=report), 0)
+    assert (await counts(frontier)).seen == 0
+
+
+async def test_the_frontier_says_what_time_it_is(backend: Backend) -> None:
+    frontier = backend.open()
+    backend.advance(5)
+    assert (await frontier.begin("crawl")).now == pytest.approx(BEGIN + 5)
+    backend.advance(86400)
+    assert (await frontier.exchange(Outbox(), 0)).now == pytest.approx(BEGIN + 86405)
+    backend.advance(-3600)
+    assert (await frontier.exchange(Outbox(), 0)).now == pytest.approx(BEGIN + 82805)
+    assert (await frontier.status()).now == pytest.approx(BEGIN + 82805)
+
+
 # The life of a crawl.
+
+
+@pytest.mark.parametrize("other", ["", "https://b make=Audi", "https://a "])
+async def test_a_crawl_is_joined_under_its_own_identity_only(backend: Backend, other: str) -> None:
+    frontier = backend.open()
+    await frontier.begin("one", "https://a")
+    await frontier.exchange(entries(1), 0)
+    with pytest.raises(ForeignCrawl) as caught:
+        await frontier.begin("two", other)
+    assert (caught.value.found, caught.value.asked) == ("https://a", other)
+    assert "https://a" in str(caught.value)
+    assert other in str(caught.value)
+    state = await frontier.begin("two", "https://a")
+    assert state.crawl_id == "one"
+    status = await frontier.status()
+    assert (status.crawl_id, status.identity, status.total.queued) == ("one", "https://a", 1)
+
+
+async def test_a_crawl_without_an_identity_is_no_other_ones(backend: Backend) -> None:
+    frontier = await begun(backend)
+    with pytest.raises(ForeignCrawl, match="says not what it is of"):
+        await frontier.begin("crawl", "https://a")
+    await frontier.forget()
+    assert not (await frontier.begin("crawl", "https://a")).resumed
 
 
 async def test_without_a_crawl_there_is_nothing_to_see_and_nothing_to_do(backend: Backend) -> None:

@@ -12,7 +12,13 @@ from contextlib import closing
 
 import pytest
 
-from carscraper.exceptions import ConfigurationError, FrontierError, FrontierLost, FrontierUnavailable
+from carscraper.exceptions import (
+    ConfigurationError,
+    ForeignCrawl,
+    FrontierError,
+    FrontierLost,
+    FrontierUnavailable,
+)
 from carscraper.frontier.contract import Burial, Counts, Held, Outbox, Pace, PaceChange, SlotLimit
 from carscraper.frontier.redis import BUCKETS, FIXED_KEYS, RedisFrontier
 from tests.frontier.backends import LEASE, RedisBackend, plain_client
@@ -155,6 +161,39 @@ async def test_two_crawls_with_different_prefixes_do_not_meet(on_redis: RedisBac
     assert keys(await other.exchange(Outbox(), 5)) == []
     await other.forget()
     assert keys(await one.exchange(Outbox(), 5)) == [1]
+
+
+async def test_a_worker_of_another_crawl_is_refused_while_the_first_is_at_work_and_changes_no_limits(
+    on_redis: RedisBackend,
+) -> None:
+    first, second = on_redis.open("w1", cap=1), on_redis.open("w2", cap=9)
+    await first.begin("one", "https://a make=Audi")
+    await first.exchange(entries(1, 2), 0)
+    with pytest.raises(ForeignCrawl):
+        await second.begin("two", "https://a")
+    with pytest.raises(FrontierLost):
+        await second.exchange(Outbox(), 5)
+    assert keys(await first.exchange(Outbox(), 5)) == [1]
+    assert [worker.worker for worker in (await first.status()).workers] == ["w1"]
+
+
+async def test_a_crawl_of_an_earlier_release_is_refused_to_whom_says_what_it_is_of(
+    on_redis: RedisBackend,
+) -> None:
+    await begun(on_redis)
+    with on_redis.server.client() as client:
+        client.hdel("{test}:crawl", "identity")
+    with pytest.raises(ForeignCrawl, match="says not what it is of"):
+        await on_redis.open("w2").begin("two", "https://a")
+
+
+async def test_what_a_neighbour_wrote_in_place_of_a_report_is_left_out(on_redis: RedisBackend) -> None:
+    frontier = await begun(on_redis)
+    for written, read in ((b"[" * 100_000, {}), (b"\xff", {}), (b"[1]", {}), (b'{"a":1.5,"b":2}', {"b": 2})):
+        with on_redis.server.client() as client:
+            client.hset("{test}:reports", "w1", written)
+        (worker,) = (await frontier.status()).workers
+        assert worker.report == read
 
 
 # Keys.

@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from carscraper.exceptions import ConfigurationError, ForeignFile, FrontierError, FrontierUnavailable
+from carscraper.exceptions import (
+    ConfigurationError,
+    ForeignCrawl,
+    ForeignFile,
+    FrontierError,
+    FrontierUnavailable,
+)
 from carscraper.frontier import sqlite as sqlite_module
 from carscraper.frontier import sqlite_change
 from carscraper.frontier.contract import Burial, Counts, Outbox, SlotLimit
@@ -172,6 +178,43 @@ def test_a_file_that_is_not_ours_is_refused_and_left_as_it_is(tmp_path: Path, ma
 
     asyncio.run(refuse())
     assert path.read_bytes() == before
+
+
+# Files of the layout before.
+
+
+def take_back_to_layout_2(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("ALTER TABLE crawl DROP COLUMN identity")
+        connection.execute("ALTER TABLE worker DROP COLUMN report")
+        connection.execute("PRAGMA user_version = 2")
+
+
+async def test_an_earlier_file_goes_on_with_what_it_holds_but_not_as_a_crawl_that_says_what_it_is_of(
+    on_file: SqliteBackend,
+) -> None:
+    assert on_file.path is not None
+    frontier = await begun(on_file)
+    await frontier.exchange(entries(1, 2), 0)
+    await frontier.close()
+    take_back_to_layout_2(on_file.path)
+    assert (await on_file.open("cli").status()).total.queued == 2
+    frontier = on_file.open()
+    with pytest.raises(ForeignCrawl, match="says not what it is of"):
+        await frontier.begin("crawl", "https://a")
+    assert (await frontier.begin("crawl")).resumed
+    await frontier.exchange(Outbox(report={"kept": 1}), 0)
+    await frontier.forget()
+    assert not (await frontier.begin("crawl", "https://a")).resumed
+
+
+async def test_an_earlier_file_whose_crawl_is_over_is_begun_with(on_file: SqliteBackend) -> None:
+    assert on_file.path is not None
+    frontier = await begun(on_file)
+    await frontier.forget()
+    await frontier.close()
+    take_back_to_layout_2(on_file.path)
+    assert not (await on_file.open().begin("crawl", "https://a")).resumed
 
 
 # What the disk does.

@@ -201,6 +201,8 @@ class FrontierMachine(RuleBasedStateMachine):
     ) -> Outbox:
         """An outbox about some of the last ten leases, of whichever worker and stale or not."""
         outbox = Outbox(entries=entries, pauses=pauses)
+        if picks:
+            outbox.report = {"picks": len(picks), "now": 2**62 + len(self.leases)}
         for slot, (behind, interval) in paces.items():
             outbox.paces[slot] = PaceChange(max(0, self.model.pace(slot).version - behind), interval)
         for index, action, delay in picks:
@@ -495,3 +497,29 @@ def test_redis_that_gives_back_the_time_of_any_lease_is_caught(
     careless = mutate(redis_module.EXCHANGE, "if last == message[2] then", "if last > 0 then")
     monkeypatch.setattr(redis_module, "EXCHANGE", careless)
     assert_caught(lambda: RedisStore(redis7))
+
+
+async def report_first(frontier: Any, exchange: Callable[..., Any], outbox: Outbox, want: int) -> Inbox:
+    """The numbers in a step before that of the acks that they count."""
+    if outbox.report:
+        await exchange(frontier, Outbox(report=outbox.report), 0)
+    inbox: Inbox = await exchange(frontier, dataclasses.replace(outbox, report={}), want)
+    return inbox
+
+
+class ReportFirstSqlite(FaultySqlite):
+    async def exchange(self, outbox: Outbox, want: int) -> Inbox:
+        return await report_first(self, SqliteFrontier.exchange, outbox, want)
+
+
+class ReportFirstRedis(FaultyRedis):
+    async def exchange(self, outbox: Outbox, want: int) -> Inbox:
+        return await report_first(self, RedisFrontier.exchange, outbox, want)
+
+
+def test_sqlite_that_reports_first_is_caught(tmp_path: Path) -> None:
+    assert_caught(lambda: SqliteStore(tmp_path / "frontier.sqlite", ReportFirstSqlite))
+
+
+def test_redis_that_reports_first_is_caught(redis7: RedisServer) -> None:
+    assert_caught(lambda: RedisStore(redis7, ReportFirstRedis))

@@ -1,24 +1,27 @@
--- Join the crawl that is there, or begin one.
+-- Join the crawl that is there, if it is the same, or begin one.
 --
--- Also sets the limits of the slots, which are the same for all workers: the last to begin is right. Forgets workers that hold nothing
--- and were not heard of for an hour.
+-- Also sets the limits of the slots, which are the same for all workers: the last to begin is right. Forgets workers that hold nothing,
+-- have reported nothing and were not heard of for an hour.
 --
 -- Flags: allow-oom
--- KEYS  1-22 as in keys.lua
+-- KEYS  1-23 as in keys.lua
 -- ARGV  1 id for a new crawl
 --       2 nonce of the caller: a repeated call of who began the crawl is told the same again
 --       3 worker
 --       4 offset of the clock (microseconds; tests only)
---       5 cap of the slots without a limit of their own (leases on the wire; 0: any number)
---       6 their interval (microseconds between two hand-outs; 0: none)
---       7.. slot, cap, interval, slot, cap, interval, ...
--- Returns {"joined", crawl's id, 1 if it was there before and 0 if the caller began it}
+--       5 identity: what the crawl is of, in words; one that is joined has to have the same
+--       6 cap of the slots without a limit of their own (leases on the wire; 0: any number)
+--       7 their interval (microseconds between two hand-outs; 0: none)
+--       8.. slot, cap, interval, slot, cap, interval, ...
+-- Returns {"joined", crawl's id, 1 if it was there before and 0 if the caller began it,
+--          microseconds since the epoch by the server's clock}
+--         {"foreign", crawl's id, its identity ("": none was noted)} when it has another one; nothing has changed
 --         {"forgetting", crawl's id} when a crawl is being removed: the caller finishes that, and calls again
 -- After a crash: the crawl has begun, with nothing in it. The next to call joins it.
 
 local now = clock(ARGV[4])
-if #ARGV % 3 ~= 0 then return redis.error_reply('ERR wrong arguments') end
-for i = 5, #ARGV, 3 do
+if #ARGV % 3 ~= 1 then return redis.error_reply('ERR wrong arguments') end
+for i = 6, #ARGV, 3 do
     if not tonumber(ARGV[i]) or not tonumber(ARGV[i + 1]) then
         return redis.error_reply('ERR a limit is not a number')
     end
@@ -29,13 +32,15 @@ if forgetting then return {'forgetting', forgetting} end
 local crawl_id = redis.call('HGET', CRAWL, 'id')
 if not crawl_id then
     crawl_id = ARGV[1]
-    redis.call('HSET', CRAWL, 'id', crawl_id, 'nonce', ARGV[2])
+    redis.call('HSET', CRAWL, 'id', crawl_id, 'nonce', ARGV[2], 'identity', ARGV[5])
 end
+local identity = redis.call('HGET', CRAWL, 'identity') or ''
+if identity ~= ARGV[5] then return {'foreign', crawl_id, identity} end
 local resumed = redis.call('HGET', CRAWL, 'nonce') == ARGV[2] and 0 or 1
 
 redis.call('DEL', LIMITS)
-redis.call('HSET', LIMITS, '', pack_limit(tonumber(ARGV[5]), tonumber(ARGV[6])))
-for i = 7, #ARGV, 3 do
+redis.call('HSET', LIMITS, '', pack_limit(tonumber(ARGV[6]), tonumber(ARGV[7])))
+for i = 8, #ARGV, 3 do
     redis.call('HSET', LIMITS, ARGV[i], pack_limit(tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])))
 end
 
@@ -46,7 +51,7 @@ end
 local seen = redis.call('HGETALL', WORKERS)
 for i = 1, #seen, 2 do
     if not busy[seen[i]] and tonumber(seen[i + 1]) < now - HOUR then
-        redis.call('HDEL', WORKERS, seen[i])
+        if redis.call('HEXISTS', REPORTS, seen[i]) == 0 then redis.call('HDEL', WORKERS, seen[i]) end
         redis.call('HDEL', REPLIES, seen[i])
     end
 end
@@ -54,4 +59,4 @@ end
 -- The books of this crawl were closed before, by a run that is over: the end is free to be claimed again.
 if unfinished() == 0 then redis.call('HDEL', CRAWL, 'claimer') end
 redis.call('HSET', WORKERS, ARGV[3], decimal(now))
-return {'joined', crawl_id, resumed}
+return {'joined', crawl_id, resumed, now}

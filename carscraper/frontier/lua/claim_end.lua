@@ -4,7 +4,7 @@
 -- of an earlier end of the same crawl.
 --
 -- Flags: allow-oom
--- KEYS  1-22 as in keys.lua; 23 verdict of the crawl (string)
+-- KEYS  1-23 as in keys.lua; 24 verdict of the crawl (string)
 -- ARGV  1 crawl's id
 --       2 worker
 --       3 length of a lease (microseconds)
@@ -26,6 +26,6 @@ if claimer then
     local last_seen = redis.call('HGET', WORKERS, claimer)
     if last_seen and tonumber(last_seen) + length > now then return 0 end
 end
-redis.call('DEL', KEYS[23])
+redis.call('DEL', KEYS[24])
 redis.call('HSET', CRAWL, 'claimer', ARGV[2])
 return 1

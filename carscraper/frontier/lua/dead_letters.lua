@@ -1,7 +1,7 @@
 -- The dead letters, oldest first. Reads only.
 --
 -- Flags: no-writes
--- KEYS  1-22 as in keys.lua
+-- KEYS  1-23 as in keys.lua
 -- ARGV  1 most to return
 -- Returns {key (8 bytes), slot, callback, attempts, reason, microseconds since the epoch of death, payload, ...}
 

@@ -4,10 +4,10 @@
 -- allow-oom it runs all the same: for exchanges that add no element, which is how a full server gets empty again.
 --
 -- The order is: end expired leases, delays and pauses; entries; landed; unsent; acks; retries; burials; returns; renewals;
--- pauses; paces; hand out. Entries come first, so that children are in before their parent's ack; but it is all one step.
+-- pauses; paces; report; hand out. Entries come first, so that children are in before their parent's ack; but it is all one step.
 --
 -- Uses: rotation.lua
--- KEYS  1-22 as in keys.lua; then the buckets of the seen set (sets of integers) that messages refer to by position
+-- KEYS  1-23 as in keys.lua; then the buckets of the seen set (sets of integers) that messages refer to by position
 -- ARGV  1 crawl's id
 --       2 worker
 --       3 nonce of this worker's process
@@ -18,6 +18,7 @@
 --       7 offset of the clock (microseconds; tests only)
 --       8 leases wanted
 --       9-18 the messages: one string for each kind, in which they stand one after the other, packed as in FORMATS
+--       19 the worker's own numbers, kept as they come in place of those before; empty: those before stay
 -- Returns {unfinished elements,
 --          microseconds until the next delay, pause or interval ends that holds something back (-1: none does),
 --          leases: a string of key (8 bytes), token (8), attempt (4), length of the slot's name (2), length of the
@@ -25,7 +26,8 @@
 --          refused entries: a string of keys,
 --          stale messages: a string of keys and tokens (8 bytes each),
 --          retries that were buried: a string of keys,
---          paces of the slots that messages named, in their order: a string of version (8 bytes) and seconds (double)}
+--          paces of the slots that messages named, in their order: a string of version (8 bytes) and seconds (double),
+--          microseconds since the epoch by the server's clock}
 --         error LOST when the crawl is gone; error SUPERSEDED when the worker has made a later exchange already.
 -- After a crash: all of it has happened, or nothing. If the reply was lost, the same number again gives the same reply,
 -- without the leases that ended meanwhile; if the worker died, its leases expire.
@@ -36,7 +38,7 @@ local SWEEP = 1000
 -- Arguments, all read before the first write.
 
 local crawl_id, worker, nonce = ARGV[1], ARGV[2], ARGV[3]
-if #ARGV ~= 18 then return redis.error_reply('ERR 18 arguments are needed') end
+if #ARGV ~= 19 then return redis.error_reply('ERR 19 arguments are needed') end
 for i = 4, 8 do
     if not tonumber(ARGV[i]) then return redis.error_reply('ERR argument ' .. i .. ' is not a number') end
 end
@@ -106,7 +108,7 @@ local function reply()
     for _, pace in ipairs(paces) do
         known = known .. struct.pack('>I8d', pace_of(redis.call('HGET', NAMES, 'slot:' .. pace[3])))
     end
-    return {unfinished(), next_due(), table.concat(leases), refused, stale, buried, known}
+    return {unfinished(), next_due(), table.concat(leases), refused, stale, buried, known, now}
 end
 
 local function slot_name(slot)
@@ -465,6 +467,8 @@ for _, pace in ipairs(paces) do
     local slot = number_of('slot', pace[3])
     if pace_of(slot) == pace[1] then redis.call('HSET', PACES, slot, pack_pace(pace[1] + 1, pace[2])) end
 end
+
+if #ARGV[19] > 0 then redis.call('HSET', REPORTS, worker, ARGV[19]) end
 
 -- Hand out: equal shares from the slots whose turn it is; a slot that was served goes to the end of the rotation. Each
 -- round gives out at least one lease or takes at least one slot out of the rotation, so it comes to an end.

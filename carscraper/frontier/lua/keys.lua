@@ -3,7 +3,7 @@
 -- All keys share the hash tag `{prefix}`, and every script gets all of these, in this order; scripts that touch
 -- the seen set or a verdict get those keys behind them. Times are microseconds since the epoch by the server's clock.
 --
---  1 crawl      hash    id, nonce (of who began it), token, arrival, turn (last ones given), stale (messages refused),
+--  1 crawl      hash    id, identity (what the crawl is of, in words), nonce (of who began it), token, arrival, turn (last ones given), stale (messages refused),
 --                       claimer (worker that may close the books), forgetting (id of a crawl that is being removed)
 --  2 names      hash    "slot:<name>" and "callback:<name>" to their numbers, "slot#<number>" and so on back to names
 --  3 elements   hash    key of every element that is not done, to its prefix and payload
@@ -26,6 +26,7 @@
 -- 20 limits     hash    slot's name to its cap and interval; "" to those of all others
 -- 21 paces      hash    slot to the interval that was learned for it, and its version
 -- 22 gaps       hash    slot to the end of the interval after its last hand-out, and the token of that
+-- 23 reports    hash    worker to its own numbers, as it wrote them; stays when the worker is gone
 --
 -- A slot that may have something ready is in exactly one place: in `turns`, in `held`, or nowhere because it is at its
 -- cap, until one of its leases leaves the wire. So its pause and its turn never get in each other's way.
@@ -37,6 +38,7 @@ local CRAWL, NAMES, ELEMENTS, ATTEMPTS, READY, DELAYED = KEYS[1], KEYS[2], KEYS[
 local OVERDUE, LEASES, DEADLINES, WIRE, TURNS, HELD = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local PAUSED, DEAD, DEATHS, TALLY, AGES = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local WORKERS, REPLIES, LIMITS, PACES, GAPS = KEYS[18], KEYS[19], KEYS[20], KEYS[21], KEYS[22]
+local REPORTS = KEYS[23]
 
 local HOUR = 3600 * 1000000
 

@@ -3,15 +3,18 @@
 -- Walks along the leases, the dead letters and the delayed elements; what is queued and done is counted already.
 --
 -- Flags: no-writes
--- KEYS  1-22 as in keys.lua
+-- KEYS  1-23 as in keys.lua
 -- ARGV  1 offset of the clock (microseconds; tests only)
 -- Returns {} when there is no crawl, else
 --         {crawl's id,
 --          cells {slot, callback, queued, delayed, leased, dead, done, ...},
 --          elements past due,
 --          age of the oldest that waits (seconds; -1: none waits),
---          workers {name, leases held, microseconds since the epoch when it was last heard of, ...},
---          stale messages}
+--          workers {name, leases held, microseconds since the epoch when it was last heard of, its own numbers as it
+--              wrote them ("": none), ...},
+--          stale messages,
+--          identity of the crawl ("": none was noted),
+--          microseconds since the epoch by the server's clock}
 
 local now = clock(ARGV[1])
 local crawl_id = redis.call('HGET', CRAWL, 'id')
@@ -74,10 +77,13 @@ end
 local workers = {}
 local seen = redis.call('HGETALL', WORKERS)
 for i = 1, #seen, 2 do
-    if holds[seen[i]] or tonumber(seen[i + 1]) >= now - HOUR then
+    local report = redis.call('HGET', REPORTS, seen[i])
+    if report or holds[seen[i]] or tonumber(seen[i + 1]) >= now - HOUR then
         local n = #workers
         workers[n + 1], workers[n + 2], workers[n + 3] = seen[i], holds[seen[i]] or 0, seen[i + 1]
+        workers[n + 4] = report or ''
     end
 end
 
-return {crawl_id, rows, past_due, oldest, workers, tonumber(redis.call('HGET', CRAWL, 'stale') or 0)}
+local stale, identity = tonumber(redis.call('HGET', CRAWL, 'stale') or 0), redis.call('HGET', CRAWL, 'identity') or ''
+return {crawl_id, rows, past_due, oldest, workers, stale, identity, now}

@@ -1,13 +1,17 @@
 -- The statements that begin, end and forget a crawl.
 
 -- :begin A crawl begins, when none is there.
-INSERT INTO crawl (one, crawl_id, next_id, next_token, next_turn, unfinished, stale) VALUES (1, ?, 1, 1, 1, 0, 0);
+INSERT INTO crawl (one, crawl_id, identity, next_id, next_token, next_turn, unfinished, stale)
+VALUES (1, ?, ?, 1, 1, 1, 0, 0);
+
+-- :identity What the crawl is of.
+SELECT identity FROM crawl;
 
 -- :all_leases Every lease: of a process that is gone, since the file is locked by ours.
 UPDATE work SET deadline = 0 WHERE state = 2;
 
--- :drop_workers Workers that hold nothing and were not heard of since a time.
-DELETE FROM worker WHERE last_seen < ? AND name NOT IN (SELECT worker FROM work WHERE state = 2);
+-- :drop_workers Workers that hold nothing, have reported nothing and were not heard of since a time.
+DELETE FROM worker WHERE last_seen < ? AND report IS NULL AND name NOT IN (SELECT worker FROM work WHERE state = 2);
 
 -- :last_seen When a worker was last heard of.
 SELECT last_seen FROM worker WHERE name = ?;

@@ -10,6 +10,9 @@ UPDATE crawl SET next_id = ?, next_token = ?, next_turn = ?, unfinished = ?, sta
 -- :sign_of_life The worker was heard of.
 INSERT INTO worker (name, last_seen) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET last_seen = excluded.last_seen;
 
+-- :report The worker's own numbers, in place of those before.
+UPDATE worker SET report = ? WHERE name = ?;
+
 -- :expired Leases past their deadline, the longest first; at most so many.
 SELECT id, slot, attempts FROM work WHERE state = 2 AND deadline <= ? ORDER BY deadline LIMIT ?;
 

@@ -5,12 +5,13 @@
 -- Times are seconds since the epoch; durations are seconds.
 
 PRAGMA application_id = 0x63617266;  -- "carf"
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;
 
 -- The crawl: one row, or none when no crawl has begun or the last one was forgotten.
 CREATE TABLE crawl (
     one        INTEGER PRIMARY KEY CHECK (one = 1),
     crawl_id   TEXT NOT NULL,
+    identity   TEXT NOT NULL DEFAULT '',    -- what the crawl is of, in words; '': nothing was noted
     next_id    INTEGER NOT NULL,            -- of the next element to arrive
     next_token INTEGER NOT NULL,            -- of the next lease
     next_turn  INTEGER NOT NULL,            -- of the next slot to go to the end of the rotation
@@ -88,7 +89,8 @@ CREATE TABLE tally (
 
 CREATE TABLE worker (
     name      TEXT PRIMARY KEY,
-    last_seen REAL NOT NULL
+    last_seen REAL NOT NULL,
+    report    BLOB                          -- its own numbers, as it wrote them; NULL: none
 ) WITHOUT ROWID;
 
 -- Verdicts outlive their crawl, for a time.

@@ -26,6 +26,7 @@ SELECT (SELECT count(*) FROM work WHERE state = 0 AND not_before > 0)
 -- :oldest When the first of those that wait was pushed; the leased and dead before it are passed over.
 SELECT born FROM work WHERE state < 2 ORDER BY id LIMIT 1;
 
--- :workers Last sign of life, and leases held; without those that hold nothing and were not heard of since a time.
-SELECT name, count(work.id), last_seen FROM worker LEFT JOIN work ON work.worker = worker.name AND state = 2
-GROUP BY name HAVING count(work.id) > 0 OR last_seen >= ? ORDER BY name;
+-- :workers Last sign of life, leases held and own numbers; without those that hold nothing, have reported nothing and were
+-- not heard of since a time.
+SELECT name, count(work.id), last_seen, report FROM worker LEFT JOIN work ON work.worker = worker.name AND state = 2
+GROUP BY name HAVING count(work.id) > 0 OR report IS NOT NULL OR last_seen >= ? ORDER BY name;

@@ -2,11 +2,12 @@
 
 Under the output directory:
 
-    cars.json                                  the records of the crawl that ended last, one JSON array
-    run.json                                   its verdict batches/<crawl id>/crawl.json
-    {"resumable": bool, "ended": bool} batches/<crawl id>/<ms>-<worker>-<n>.cars.jsonl     committed records,
-    one `Car` a line batches/<crawl id>/<ms>-<worker>-<n>.ledger.jsonl   what the verdict is reached from:
-    pages read, listings set aside
+    cars.json                                            the records of the crawl that ended last, one JSON array
+    run.json                                             its verdict
+    batches/<crawl id>/crawl.json                        {"resumable": bool, "ended": bool}
+    batches/<crawl id>/<ms>-<worker>-<n>.cars.jsonl      committed records, one `Car` a line
+    batches/<crawl id>/<ms>-<worker>-<n>.ledger.jsonl    what the verdict is reached from: pages read, listings set
+                                                         aside
 
 `<ms>` is the time of the commit (milliseconds since the epoch), so that names sort by age, and `<worker>`
 differs for every process, so that names never clash. A name that starts with a dot is not committed and may

@@ -1,6 +1,7 @@
 """`make coverage`: for how many cars each typed column has a value, and what could not be read.
 
-A car counts for a column when one of the column's sources holds something else than "", "-", "n/a", "None" or null.
+A car counts for a column when one of the column's sources holds something else than "", "-", "n/a", "None" or null; a
+monthly price of 0 is nothing too.
 What is counted is found in the raw records by itself, not with the code that makes the rows.
 """
 
@@ -55,7 +56,7 @@ class Coverage:
                 labels.setdefault(attr["label"].strip().casefold(), []).append(attr["value"])
         self.unused.update(labels.keys() - _USED)
         for name, column in self.columns.items():
-            raws = [raw for raw in _raws(SOURCES[name], car.car_attrs, labels) if not _is_nothing(raw)]
+            raws = [raw for raw in _raws(SOURCES[name], car.car_attrs, labels) if not _is_nothing(name, raw)]
             column.told += bool(raws)
             if getattr(row, name) is not None:
                 column.read += 1
@@ -76,7 +77,9 @@ def _raws(source: Source, attributes: dict[str, Any], labels: dict[str, list[Any
         yield from labels.get(label.casefold(), ())
 
 
-def _is_nothing(raw: Any) -> bool:
+def _is_nothing(column: str, raw: Any) -> bool:
+    if column == "monthly_price_zar" and raw == 0:
+        return True
     return raw is None or (isinstance(raw, str) and raw.strip().casefold() in _NOTHING)
 
 

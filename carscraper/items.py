@@ -30,7 +30,7 @@ class Car:
     id: str
     """The API's identifier of the listing, for example "9966395"."""
     url: str
-    """Address of the listing's page for people; empty when the API gave none."""
+    """Address of the listing's page for people, http or https; empty when the API gave none."""
     scraped_at: str
     """When the listing was read, ISO 8601 in UTC with milliseconds: "2026-11-20T10:15:00.123Z"."""
     car_attrs: dict[str, Any]

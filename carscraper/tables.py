@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 import orjson
 
+from carscraper.api.endpoints import web_url
 from carscraper.api.units import COLUMNS, SpecColumns, typed_row
 from carscraper.items import Car
 
@@ -64,7 +65,7 @@ class Rows:
         typed = typed_row(car.car_attrs, car.car_specs if specs is None else specs)
         return (
             car.id,
-            car.url or None,
+            web_url(car.url) or None,
             datetime.fromisoformat(car.scraped_at),
             *seen,
             *self._typed(typed),

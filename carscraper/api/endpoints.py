@@ -28,6 +28,7 @@ PROVINCES = (
 _CODE = re.compile(r"[A-Za-z0-9+/_=-]{1,128}")
 _RANGE = re.compile(r"(?P<low>[0-9]{1,9})(?:-(?P<high>[0-9]{1,9}))?")
 _OFFSET = re.compile(r"[0-9]{1,9}")
+_WEB_URL = re.compile(r"https?://[^\s/?#]+[^\s\x00-\x1f\x7f]*", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -151,6 +152,11 @@ def key_problem(code: object, year: object) -> tuple[str, str] | None:
     if type(year) is not int or not FIRST_YEAR <= year <= LAST_YEAR:
         return "year", f"{str(year)[:40]!r} is not a year from {FIRST_YEAR} to {LAST_YEAR}"
     return None
+
+
+def web_url(given: object) -> str:
+    """The address of a page for people, as it was given; empty for what is none: no text, or not http(s)."""
+    return given if isinstance(given, str) and _WEB_URL.fullmatch(given) else ""
 
 
 def page_offset(url: str) -> int:

@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any
 
 from carscraper.api.body import read_object, shown, step
-from carscraper.api.endpoints import key_problem
+from carscraper.api.endpoints import key_problem, web_url
 from carscraper.exceptions import ApiError
 
 _WHOLE = re.compile(r"[0-9]{1,19}")
@@ -114,7 +114,7 @@ class Listing:
     code: str
     year: int
     url: str
-    """Its page for humans; empty when the API gave none."""
+    """Its page for humans; empty when the API gave none that is http(s)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ def _listing(entry: Any, path: str, unknown: set[str]) -> Listing:
     problem = key_problem(code, year)
     if problem:
         raise _UnfitError(f"attributes.{problem[0]}", problem[1])
-    return Listing(listing_id, attributes, code, year, attributes.get("website_url") or "")
+    return Listing(listing_id, attributes, code, year, web_url(attributes.get("website_url")))
 
 
 def _check_nested(attributes: dict[str, Any], path: str, unknown: set[str]) -> None:

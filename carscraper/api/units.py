@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from carscraper.api.body import shown
-from carscraper.api.endpoints import FIRST_YEAR, LAST_YEAR
+from carscraper.api.endpoints import FIRST_YEAR, LAST_YEAR, web_url
 from carscraper.exceptions import ApiError
 
 Unit = Literal["kW", "Nm", "s", "km/h", "l/100km", "g/km", "km", "R", "l", "mm", "kg", ""]
@@ -135,7 +135,7 @@ class TypedRow:
     price_zar: int | None
     """Asking price in rand, whole; one with cents is not read."""
     monthly_price_zar: float | None
-    """Instalment in rand a month, as the API estimates it."""
+    """Instalment in rand a month, as the API estimates it; 0 is a null: there is none."""
     mileage_km: int | None
     """Kilometres driven; 0 is a reading, not a null."""
     body_type: str | None
@@ -143,9 +143,9 @@ class TypedRow:
     colour: str | None
     """As the seller words it."""
     fuel_type: str | None
-    """As in `Petrol`."""
+    """As in `Petrol`; of the specification when the listing does not tell."""
     transmission: str | None
-    """`Manual` or `Automatic`."""
+    """`Manual` or `Automatic`; of the specification when the listing does not tell."""
     vehicle_axle_config: str | None
     """As in `4X4`."""
     seats: int | None
@@ -207,7 +207,9 @@ class TypedRow:
     list_price_zar: int | None
     """Price in rand that the specification names, that of the car when new."""
     unread: dict[str, Any] = field(default_factory=dict, compare=False)
-    """Not a column: the raw value of each column that is None only because it could not be read."""
+    """Not a column: the raw value of each column that is None only because it could not be read; of `url`, the
+    address that is none of a page, too.
+    """
 
 
 COLUMNS: dict[str, type[str] | type[int] | type[float]] = {
@@ -270,10 +272,17 @@ _ATTRIBUTES = {
     "image_count": "image.count",
 }
 
-_SEATS, _DRIVEN_WHEELS = "Seats quantity", "Driven Wheels"
+_DRIVEN_WHEELS = "Driven Wheels"
+
+_FALLBACKS = {
+    "fuel_type": "Fuel Type",
+    "transmission": "Transmission type",
+    "seats": "Seats quantity",
+}
+"""Column of the listing, and the label that tells where the listing does not."""
 
 _LABELS = {
-    "seats": (_SEATS,),
+    **{column: (label,) for column, label in _FALLBACKS.items()},
     "driven_wheels": (_DRIVEN_WHEELS,),
     **{column: labels for column, (_, labels) in _QUANTITIES.items()},
 }
@@ -290,8 +299,8 @@ class SpecColumns:
     """The columns that come from the specification alone, in their order."""
     unread: dict[str, Any]
     """Of those columns, as in `TypedRow.unread`."""
-    seats: tuple[Any, ...]
-    """Raw numbers of seats, for the listings that do not tell."""
+    fallbacks: dict[str, tuple[Any, ...]]
+    """Raw values of the columns in `_FALLBACKS`, for the listings that do not tell."""
 
 
 def spec_columns(specs: Iterable[Mapping[str, Any]]) -> SpecColumns:
@@ -309,7 +318,8 @@ def spec_columns(specs: Iterable[Mapping[str, Any]]) -> SpecColumns:
     }
     for column, labels in _WANTED:
         values[column] = read.quantity(column, [raw for label in labels for raw in told.get(label, ())])
-    return SpecColumns(values, read.unread, tuple(told.get(_SEATS.casefold(), ())))
+    fallbacks = {column: tuple(told.get(label.casefold(), ())) for column, label in _FALLBACKS.items()}
+    return SpecColumns(values, read.unread, fallbacks)
 
 
 def typed_row(attributes: Mapping[str, Any], specs: Iterable[Mapping[str, Any]] | SpecColumns) -> TypedRow:
@@ -327,14 +337,20 @@ def typed_row(attributes: Mapping[str, Any], specs: Iterable[Mapping[str, Any]] 
     read = _Reader()
     text, number = read.text, read.number
     row: dict[str, Any] = {name: text(name, get(name)) for name in _TEXTS}
+    for name in ("fuel_type", "transmission"):
+        if row[name] is None:
+            row[name] = read.first_text(name, specs.fallbacks[name])
     row["year"] = number("year", get("year"), FIRST_YEAR, LAST_YEAR)
     row["price_zar"] = number("price_zar", get("price"), 0, _MOST)
-    row["monthly_price_zar"] = number("monthly_price_zar", get("monthly_price"), 0, _MOST)
+    row["monthly_price_zar"] = number("monthly_price_zar", get("monthly_price"), 0, _MOST) or None
     row["mileage_km"] = read.quantity("mileage_km", (get("mileage"),))
-    row["seats"] = read.quantity("seats", (get("seats"), *specs.seats))
+    row["seats"] = read.quantity("seats", (get("seats"), *specs.fallbacks["seats"]))
     row["agent_coord_0"] = number("agent_coord_0", get("agent_coords_0_coord"), -180, 180)
     row["agent_coord_1"] = number("agent_coord_1", get("agent_coords_1_coord"), -180, 180)
     row["image_count"] = number("image_count", pictures, 0, _MOST)
+    page = get("website_url")
+    if page is not None and not web_url(page) and text("url", page):
+        read.unread["url"] = page
     return TypedRow(**row, **specs.values, unread={**read.unread, **specs.unread})
 
 
@@ -355,7 +371,7 @@ class _Reader:
         if raw is None:
             return None
         if type(raw) is not str:
-            self.unread[column] = raw
+            self.unread.setdefault(column, raw)
             return None
         text = raw.strip()
         return None if len(text) <= _LONGEST_NULL and text.casefold() in NULLS else text

@@ -13,6 +13,7 @@ from carscraper.api.endpoints import (
     page_offset,
     search_url,
     spec_url,
+    web_url,
 )
 from carscraper.exceptions import ApiError, ConfigurationError
 
@@ -176,3 +177,17 @@ def test_whatever_the_arguments_they_are_refused_or_can_be_written_as_a_url(argu
     except ConfigurationError:
         return
     assert search_url(BASE, offset=0, limit=1, filters=filters).isascii()
+
+
+@pytest.mark.parametrize("address", ["https://www.cars.co.za/for-sale/1/", "HTTP://h", "http://h:80/é?a=1#b"])
+def test_an_address_for_people_is_passed_on_as_it_is(address):
+    assert web_url(address) == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "javascript:alert(1)", "data:text/html,x", "//h/1", "/1", "h", "https://", "https:///1", " https://h/",
+     "https://h/a b", "https://h/\n", "https://h/\x00", "ftp://h/", None, 5, True, ["https://h/"]],
+)  # fmt: skip
+def test_what_is_no_address_for_people_is_empty(address):
+    assert web_url(address) == ""

@@ -192,6 +192,42 @@ def test_the_first_value_that_can_be_read_counts():
     assert row.unread == {}
 
 
+@pytest.mark.parametrize(
+    "told", [{}, {"fuel_type": None, "transmission": "n/a"}, {"fuel_type": 3, "transmission": []}]
+)
+def test_fuel_and_transmission_are_those_of_the_specification_when_the_listing_does_not_tell(told):
+    specs = groups(Fuel_Type="Diesel", TRANSMISSION_TYPE=" Manual ")
+    row = typed_row(told, specs)
+    assert (row.fuel_type, row.transmission, row.unread) == ("Diesel", "Manual", {})
+    row = typed_row({"fuel_type": "Petrol", "transmission": "Automatic"}, specs)
+    assert (row.fuel_type, row.transmission) == ("Petrol", "Automatic")
+
+
+def test_a_fuel_that_nobody_tells_is_named_as_the_listing_has_it():
+    row = typed_row({"fuel_type": 3}, groups(Fuel_Type="-"))
+    assert (row.fuel_type, row.unread) == (None, {"fuel_type": 3})
+
+
+@pytest.mark.parametrize("nothing", [0, 0.0, None])
+def test_an_instalment_of_nothing_is_none(nothing):
+    row = typed_row({"monthly_price": nothing}, [])
+    assert (row.monthly_price_zar, row.unread) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("address", "unread"),
+    [
+        ("https://www.cars.co.za/for-sale/1/", {}),
+        (None, {}),
+        ("-", {}),
+        ("javascript:alert(1)", {"url": "javascript:alert(1)"}),
+        (17, {"url": 17}),
+    ],
+)
+def test_an_address_that_is_none_is_named(address, unread):
+    assert typed_row({"website_url": address}, []).unread == unread
+
+
 def test_labels_are_found_in_any_case():
     assert typed_row({}, groups(CO2="119 g/km", TOP_SPEED=" 210 km/h ")).co2_g_km == 119.0
 

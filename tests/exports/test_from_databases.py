@@ -133,6 +133,49 @@ def test_a_crawl_is_the_same_table_from_the_database_as_from_the_file(server: Se
         assert row == other
 
 
+ODD = {"fuel_type": None, "transmission": None, "monthly_price": 0.0, "website_url": "javascript:alert(1)"}
+"""What the listings of one page each have instead."""
+
+
+def test_what_a_listing_does_not_tell_is_the_same_everywhere(server: Server, tmp_path: Path) -> None:
+    pages = zip(range(0, 40, 10), ODD.items(), strict=True)
+    rules = [
+        {
+            "match": f"offset%5D={at}&",
+            "fault": "edit",
+            "path": f"data[*].attributes.{name}",
+            "do": "set",
+            "to": odd,
+        }
+        for at, (name, odd) in pages
+    ]
+    env = server.env()
+    with (
+        StandIn(40, seed=3, rules=rules) as standin,
+        crawl(standin.url, tmp_path / "data", settings={"CARS_PAGE_SIZE": 10}, env=env) as run,
+    ):
+        assert run.wait(SECONDS) == 0, run.log
+    records = {one["id"]: one for one in json.loads((tmp_path / "data" / "cars.json").read_bytes())}
+    for source in ("json", server.key):
+        done = export(tmp_path / "data", "--from", source, "-:jsonl", env=env)
+        rows = [json.loads(line) for line in done.out.splitlines()]
+        assert {row["id"] for row in rows} == set(records)
+        met = set()
+        for row in rows:
+            attrs, specs = records[row["id"]]["car_attrs"], records[row["id"]]["car_specs"]
+            told = {attr["label"]: attr["value"] for group in specs for attr in group["attrs"]}
+            met |= {name for name in ODD if attrs[name] == ODD[name]}
+            assert row["fuel_type"] == (attrs["fuel_type"] or told.get("Fuel Type"))
+            assert row["transmission"] == (attrs["transmission"] or told.get("Transmission type"))
+            assert row["monthly_price_zar"] == (attrs["monthly_price"] or None)
+            is_address = attrs["website_url"].startswith("http")
+            assert row["url"] == (attrs["website_url"] if is_address else None)
+            assert records[row["id"]]["url"] == (row["url"] or "")
+            assert row["unread"] == (None if is_address else '{"url":"javascript:alert(1)"}')
+            assert row["scraped_at"] == records[row["id"]]["scraped_at"] or source != "json"
+        assert met == set(ODD)
+
+
 def test_more_cars_than_are_fetched_at_once_come_in_the_order_of_their_ids(
     server: Server, tmp_path: Path
 ) -> None:

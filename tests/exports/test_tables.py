@@ -60,6 +60,11 @@ def test_a_specification_made_ready_before_gives_the_same_row() -> None:
     assert Rows().of(car(), spec_columns(SPECS)) == Rows().of(car())
 
 
+@pytest.mark.parametrize("url", ["", "javascript:alert(1)", "/for-sale/1/", "https://"])
+def test_an_address_that_is_none_is_null(url: str) -> None:
+    assert Rows().of(replace(car(), url=url))[1] is None
+
+
 def test_what_could_not_be_read_is_named_with_its_raw_value() -> None:
     row = dict(
         zip([column.name for column in columns()], Rows().of(car(mileage="a few", price=99.5)), strict=True)

@@ -3,10 +3,11 @@
 A record is a reading of one listing at one time. A database keeps one row (document) per listing, keyed by
 its id, and changes it by these rules, each atomic for the listing, whatever else is written meanwhile:
 
-- a reading older than `last_seen` changes nothing but `first_seen`, when it is even older than that;
+- a reading older than `last_seen` changes nothing but `first_seen`, when it is even older than that; of two that
+  were read in the same millisecond, the one with the lesser digest is the older;
 - one with the digest that is stored already moves `last_seen`, and nothing else;
 - any other replaces url, scraped_at, raw parts and typed values; a price that differs from the one before
-  is added to the price history with the time of the reading;
+  is added to the price history with the time of the reading, in the place of another one of that millisecond;
 - either takes `removed_at` back when it is younger than that.
 
 So a record may be delivered any number of times, in any order.

@@ -40,6 +40,7 @@ from carscraper.exceptions import ConfigurationError, StoreError, StoreRefused, 
 from carscraper.items import Car
 from carscraper.stores.contract import Refused, StoredCar
 from carscraper.stores.record import Record, Specs
+from carscraper.tables import utc_text
 
 Document = dict[str, Any]
 Write = InsertOne[Any] | UpdateOne
@@ -532,23 +533,32 @@ def _touch(reading: _Reading) -> UpdateOne:
 
 def _merge(reading: _Reading, document: RawBSONDocument) -> UpdateOne:
     """Applies all rules of the contract to whatever is there, or is not."""
-    at, price = reading.at, reading.record.row.price_zar
+    at, price, digest = reading.at, reading.record.row.price_zar, reading.record.digest
     first_seen = {"first_seen": {"$min": ["$first_seen", at]}}
-    history = {"$ifNull": ["$prices", []]}
-    content = {"$cond": [{"$eq": ["$digest", reading.record.digest]}, {}, {"$literal": document}]}
+    history = {
+        "$filter": {"input": {"$ifNull": ["$prices", []]}, "cond": {"$ne": ["$$this.seen_at", at]}},
+    }
+    before = {"$let": {"vars": {"last": {"$last": history}}, "in": {"$ifNull": ["$$last.price_zar", None]}}}
+    content = {"$cond": [{"$eq": ["$digest", digest]}, {}, {"$literal": document}]}
     facts = {
         **first_seen,
         "last_seen": at,
         "removed_at": {"$cond": [{"$lt": ["$removed_at", at]}, None, "$removed_at"]},
         "prices": {
             "$cond": [
-                {"$eq": [{"$ifNull": ["$price_zar", None]}, price]},
+                {"$eq": [before, price]},
                 history,
                 {"$concatArrays": [history, [{"seen_at": at, "price_zar": price}]]},
             ]
         },
     }
-    is_older = {"$lt": [at, "$last_seen"]}  # not where there is none: in BSON's order that comes before dates
+    # Not where there are none: in BSON's order that comes before dates and digests.
+    is_older = {
+        "$or": [
+            {"$lt": [at, "$last_seen"]},
+            {"$and": [{"$eq": [at, "$last_seen"]}, {"$lt": [digest, "$digest"]}]},
+        ]
+    }
     older, newer = {"$mergeObjects": ["$$ROOT", first_seen]}, {"$mergeObjects": ["$$ROOT", content, facts]}
     return UpdateOne(
         {"_id": reading.id}, [{"$replaceWith": {"$cond": [is_older, older, newer]}}], upsert=True
@@ -559,7 +569,7 @@ def _stored(document: Mapping[str, Any]) -> StoredCar:
     car = Car(
         document["_id"],
         document["url"],
-        document["scraped_at"].isoformat(timespec="seconds").replace("+00:00", "Z"),
+        utc_text(document["scraped_at"]),
         document["car_attrs"],
         document["car_specs"],
     )

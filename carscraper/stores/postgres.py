@@ -1,6 +1,6 @@
 """Records in PostgreSQL: one typed row per listing, changed by the statements in `sql/`.
 
-The tables are those of `sql/schema/0001.sql`. Of a batch, first only digests and times are sent; most records of
+The tables are those of `sql/schema/`. Of a batch, first only digests and times are sent; most records of
 a crawl are stored already, and that is all they cost. What is new or has changed follows by COPY, after the
 specifications that the database does not have.
 
@@ -19,7 +19,7 @@ import re
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum, auto
 from functools import partial
 from importlib.resources import files
@@ -37,11 +37,12 @@ from carscraper.exceptions import ConfigurationError, StoreError, StoreRefused, 
 from carscraper.items import Car
 from carscraper.stores.contract import Refused, StoredCar
 from carscraper.stores.record import Record
+from carscraper.tables import utc_text
 
 _T = TypeVar("_T")
 _Connection = AsyncConnection[tuple[Any, ...]]
 
-LAYOUT = 1
+LAYOUT = 2
 """Version of the layout of the tables: the last file in `sql/schema/`."""
 TIMEOUT = 30.0
 """Seconds that one step may take before the database counts as unavailable."""
@@ -479,7 +480,7 @@ def _incoming(record: Record) -> tuple[Any, ...]:
     unread = record.row.unread
     return (
         record.car.id,
-        record.car.url,
+        record.car.url or None,
         record.read_at,
         *record.values,
         Jsonb(unread, dumps=orjson.dumps) if unread else None,
@@ -491,5 +492,5 @@ def _incoming(record: Record) -> tuple[Any, ...]:
 
 def _stored(row: tuple[Any, ...]) -> StoredCar:
     listing, url, scraped_at, attrs, specs, first_seen, last_seen, removed_at = row
-    text = scraped_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return StoredCar(Car(listing, url, text, attrs, specs), first_seen, last_seen, removed_at)
+    car = Car(listing, url, utc_text(scraped_at), attrs, specs)
+    return StoredCar(car, first_seen, last_seen, removed_at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from carscraper.items import Car
 from carscraper.stores.contract import Database, StoredCar
 from carscraper.stores.record import Draft, Record, Records
+from carscraper.tables import utc_text
 from tests.stores.conftest import Place
 
 SPECS = [{"title": "Engine", "attrs": [{"label": "Torque Max", "value": "250 Nm"}]}]
@@ -29,7 +31,7 @@ def when(minute: float) -> datetime:
 
 def text(minute: float) -> str:
     """That minute as in `Car.scraped_at`."""
-    return when(minute).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return utc_text(when(minute))
 
 
 def car(listing: str = "1", minute: float = 0, price: int | None = 100, **attrs: Any) -> Car:
@@ -200,12 +202,66 @@ async def test_other_content_read_later_takes_the_place_of_the_earlier(place: Pl
     assert await only(database) == StoredCar(later.car, when(1), when(2), None)
 
 
-async def test_other_content_read_at_the_same_time_takes_its_place_too(place: Place) -> None:
+@pytest.mark.parametrize("in_one_call", [True, False])
+async def test_of_two_readings_in_one_millisecond_the_greater_digest_wins_whichever_comes_last(
+    place: Place, in_one_call: bool
+) -> None:
     database = await opened(place)
-    await write(database, reading(colour="Red"))
-    again = reading(colour="Blue")
-    await write(database, again)
-    assert await only(database) == StoredCar(again.car, when(0), when(0), None)
+    lesser, greater = sorted((reading(price=100), reading(price=90)), key=lambda record: record.digest)
+    before, later = (reading(minute=minute, price=100) for minute in (-1, 1))
+    orders = (
+        [before, lesser, greater],
+        [before, greater, lesser],
+        [lesser, before, greater, lesser, greater],
+    )
+    for number, order in enumerate(orders):
+        listing = str(number)
+        records = [made_for(listing, record) for record in order]
+        for batch in [records] if in_one_call else [[record] for record in records]:
+            await write(database, *batch)
+        (stored,) = [one for one in await all_of(database) if one.car.id == listing]
+        assert stored == StoredCar(made_for(listing, greater).car, when(-1), when(0), None)
+    assert place.prices("0") == place.prices("1") == history(100, greater)
+    await write(database, made_for("0", later))
+    assert place.prices("0") == [
+        *history(100, greater),
+        *([(when(1), 100)] if price_of(greater) == 90 else []),
+    ]
+
+
+def made_for(listing: str, record: Record) -> Record:
+    """The same reading, of another listing."""
+    return Draft(replace(record.car, id=listing), Records()).record
+
+
+def price_of(record: Record) -> int | None:
+    return record.row.price_zar
+
+
+def history(first: int, then: Record) -> list[tuple[datetime, int | None]]:
+    """The prices of a listing read at minute -1 and at minute 0."""
+    return [(when(-1), first), *([(when(0), price_of(then))] if price_of(then) != first else [])]
+
+
+async def test_a_time_keeps_its_milliseconds(place: Place) -> None:
+    database = await opened(place)
+    record = reading(minute=0.00205)
+    assert record.car.scraped_at == "2026-11-21T10:00:00.123Z"
+    await write(database, record)
+    stored = await only(database)
+    assert stored.car == record.car
+    assert stored.first_seen == stored.last_seen == record.read_at
+    later = reading(minute=0.00207, colour="Red")
+    assert later.car.scraped_at == "2026-11-21T10:00:00.124Z"
+    await write(database, record, later, record)
+    assert (await only(database)).car == later.car
+
+
+async def test_a_car_without_an_address_has_none(place: Place) -> None:
+    database = await opened(place)
+    record = Draft(replace(car(), url=""), Records()).record
+    await write(database, record)
+    assert (await only(database)).car == record.car
 
 
 @pytest.mark.parametrize("colour", ["Red", "Blue"], ids=["other content", "same content"])
@@ -252,7 +308,7 @@ async def test_two_clients_at_once_never_let_the_older_reading_win(place: Place)
         st.tuples(st.integers(0, 5), st.sampled_from("ab"), st.integers(1, 3)),
         min_size=1,
         max_size=8,
-        unique_by=lambda one: (one[0], one[1]),
+        unique=True,
     ),
     st.randoms(use_true_random=False),
     st.integers(1, 4),
@@ -267,7 +323,9 @@ def _any_order_ends_the_same(
     async def play(order: list[tuple[int, str, int]], size: int) -> dict[str, StoredCar]:
         """The end of it, by listing; each time with listings of its own."""
         run = f"{next(_names)}-"
-        records = [reading(run + listing, minute, price) for minute, listing, price in order]
+        records = [
+            made_for(run + listing, reading(listing, minute, price)) for minute, listing, price in order
+        ]
         for start in range(0, len(records), size):
             await write(database, *records[start : start + size])
         ends = {

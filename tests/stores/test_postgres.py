@@ -257,6 +257,7 @@ async def test_a_role_that_may_not_make_tables(on_postgres: PostgresPlace) -> No
 RIGHTS = [
     ("cars", "SELECT"), ("cars", "INSERT"), ("cars", "UPDATE"), ("specs", "SELECT"), ("specs", "INSERT"),
     ("price_history", "SELECT"), ("price_history", "INSERT"), ("price_history", "UPDATE"),
+    ("price_history", "DELETE"),
     ("car_records", "SELECT"), ("cars_schema", "SELECT"),
 ]  # fmt: skip
 
@@ -301,6 +302,27 @@ async def test_a_table_of_that_name_that_is_not_ours(on_postgres: PostgresPlace)
     run_as(on_postgres, "CREATE TABLE cars (plate text)")
     assert 'relation "cars" already exists' in await refusal(on_postgres.connect())
     assert on_postgres.select("SELECT 1 FROM pg_class WHERE relname = 'cars_schema'") == []
+
+
+async def test_a_layout_of_an_earlier_version_is_brought_up_to_date(on_postgres: PostgresPlace) -> None:
+    addresses = ["https://h/1/", "HTTP://h/2/", "", "javascript:alert(1)"]
+    row = (
+        "INSERT INTO cars (id, url, scraped_at, first_seen, last_seen, price_zar, car_attrs, specs_digest, digest) "
+        "VALUES ('{0}', '{1}', now(), now(), now(), 5, '{{}}', 'd', 'x')"
+    )
+    run_as(
+        on_postgres,
+        load_sql("schema/0001").decode(),
+        "INSERT INTO specs VALUES ('d', '[]')",
+        *(row.format(number, address) for number, address in enumerate(addresses)),
+    )
+    database = await opened(on_postgres)
+    found = on_postgres.select("SELECT url FROM cars ORDER BY id")
+    assert [row["url"] for row in found] == [*addresses[:2], None, None]
+    assert [stored.car.url for stored in await all_of(database)] == [*addresses[:2], "", ""]
+    assert on_postgres.prices("3")[0][1] == 5
+    versions = on_postgres.select("SELECT version FROM cars_schema ORDER BY version")
+    assert [row["version"] for row in versions] == [1, LAYOUT]
 
 
 def test_the_layout_is_that_of_the_last_file() -> None:
@@ -553,7 +575,7 @@ async def test_what_is_acknowledged_outlives_a_kill_in_the_middle(mortal: Postgr
         async def deliver(kill: int = kill, enough: asyncio.Event = enough) -> None:
             for done in itertools.count():
                 fresh = [reading(str(next(numbers)), kill) for _ in range(30)]
-                again = [reading(listing, kill, 200 + kill) for listing in list(given)[-30:]]
+                again = [reading(listing, kill + 0.5, 200 + kill) for listing in list(given)[-30:]]
                 batch = {record.car.id: record for record in [*again, *fresh]}
                 given.update(batch)
                 await write(database, *batch.values())

@@ -9,6 +9,7 @@ FROM (VALUES
     ('cars', 'SELECT'), ('cars', 'INSERT'), ('cars', 'UPDATE'),
     ('specs', 'SELECT'), ('specs', 'INSERT'),
     ('price_history', 'SELECT'), ('price_history', 'INSERT'), ('price_history', 'UPDATE'),
+    ('price_history', 'DELETE'),
     ('car_records', 'SELECT')
 ) AS needed (relation, privilege)
 WHERE NOT has_table_privilege(relation, privilege)

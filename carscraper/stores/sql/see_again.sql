@@ -1,4 +1,5 @@
--- Notes readings that change nothing but times: of a listing whose content is stored, and those older than it.
+-- Notes readings that change nothing but times: of a listing whose content is stored, and those older than it:
+-- read earlier, or in the same millisecond with a lesser digest.
 --
 -- %(ids)b      ids, each once
 -- %(digests)b  digest of each reading
@@ -13,7 +14,7 @@ WITH known AS MATERIALIZED (
     SELECT cars.id, reading.read_at
     FROM unnest(%(ids)b::text[], %(digests)b::bytea[], %(times)b::timestamptz[]) AS reading (id, digest, read_at)
     JOIN cars ON cars.id = reading.id
-    WHERE cars.digest = reading.digest OR reading.read_at < cars.last_seen
+    WHERE cars.digest = reading.digest OR (reading.read_at, reading.digest) < (cars.last_seen, cars.digest)
     ORDER BY cars.id
     FOR NO KEY UPDATE OF cars
 ), moved AS (

@@ -2,8 +2,8 @@
 --
 -- No arguments
 --
--- Rows: id of each that was written. The others are there by now with the same content, or a younger one: another
--- worker was faster since `see_again` was asked.
+-- Rows: id of each that was written. The others are there by now with the same content, or a younger one (of the same
+-- millisecond: with a greater digest): another worker was faster since `see_again` was asked.
 --
 -- In the order of the ids, so that no two workers wait for each other. Part of the transaction that has filled
 -- `incoming`: a crash before its commit leaves all as it was; after it, the same readings are found by `see_again`.
@@ -82,5 +82,5 @@ ON CONFLICT (id) DO UPDATE SET
     car_attrs           = excluded.car_attrs,
     specs_digest        = excluded.specs_digest,
     digest              = excluded.digest
-WHERE excluded.last_seen >= cars.last_seen AND excluded.digest <> cars.digest
+WHERE (excluded.last_seen, excluded.digest) > (cars.last_seen, cars.digest) AND excluded.digest <> cars.digest
 RETURNING id

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from carscraper.api.endpoints import check_base_url
 from carscraper.exceptions import ConfigurationError
+from carscraper.settings_check import check_settings
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -47,7 +48,8 @@ class Config:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
-        """Read all of them; raises `ConfigurationError` for the first that is not acceptable."""
+        """Read all of them; raises `ConfigurationError` for the first that is not acceptable, or that nobody reads."""
+        check_settings(settings)
 
         def whole(name: str, low: int, high: int) -> int:
             return _number(settings.get(name), name, int, low, high)

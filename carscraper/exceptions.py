@@ -4,6 +4,7 @@ CarscraperError
 ├── ConfigurationError    raised when a setting or an argument is refused at start
 ├── ApiError              raised when an answer departs from the shape that `api/` knows
 ├── FrontierError         raised when the frontier cannot do what it was asked
+│   ├── FrontierRefused       raised when its server refuses the user, the password, or what the user may do
 │   ├── FrontierUnavailable   raised when its server does not answer; worth another try
 │   ├── FrontierLost          raised when the crawl that a worker is part of is gone from its server
 │   ├── ForeignCrawl          raised when the crawl that is there is not the one that was asked for
@@ -40,6 +41,10 @@ class ApiError(CarscraperError):
 
 class FrontierError(CarscraperError):
     """Raised when the frontier cannot do what it was asked."""
+
+
+class FrontierRefused(FrontierError):
+    """Raised when the frontier's server says no, and would again: a wrong password, no rights."""
 
 
 class FrontierUnavailable(FrontierError):

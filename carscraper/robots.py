@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from scrapy import Request
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware as ScrapyRobotsTxtMiddleware
+from scrapy.exceptions import CannotResolveHostError, DownloadConnectionRefusedError
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import build_from_crawler
 
@@ -31,6 +33,10 @@ logger = logging.getLogger(__name__)
 _REDIRECTS = 5
 """As many as RFC 9309 has a crawler follow; the allow-list lets none leave the API's host."""
 
+_NOBODY = DownloadConnectionRefusedError, CannotResolveHostError
+_SSL_CONTEXT = re.compile(r" ssl:(default|<[^>]*>)")
+"""What the downloader adds to the address that it could not reach."""
+
 
 class RobotsUnavailable(CarscraperError):
     """Raised when nobody can say what robots.txt allows."""
@@ -42,7 +48,9 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
     Here a status of 4xx means that there is none, so all is allowed. Anything else than 2xx or 4xx, or no
     answer, means wait: requests go back to the frontier, untried, the site is left alone by all workers for a
     time that grows with each failure, and after `RETRY_TIMES` of them the crawl stops with the finish reason
-    `robots_unavailable`. Under another scheduler than the frontier's, the requests are dropped.
+    `robots_unavailable`. When nobody is there at all at the first try, this process stops at once, with
+    `site_unreachable`: whoever has just started it wants to know, and nothing is lost. Under another scheduler
+    than the frontier's, the requests are dropped.
 
     Stat: `robotstxt/unavailable`.
     """
@@ -78,7 +86,7 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
             try:
                 self._parser = await self._fetch(self._url)
             except Exception as error:  # noqa: BLE001  whatever keeps it from being had is logged, and means wait
-                self._note_failure(request, f"{type(error).__name__}: {error}")
+                self._note_failure(request, error)
             else:
                 self._known = True
                 return
@@ -123,10 +131,14 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
                 break
         raise RobotsUnavailable(f"status {response.status}")
 
-    def _note_failure(self, request: Request, problem: str) -> None:
+    def _note_failure(self, request: Request, error: Exception) -> None:
         """Let the site rest, or stop."""
+        problem = f"{type(error).__name__}: {_SSL_CONTEXT.sub('', str(error))}"
         self._failures += 1
         self._stats.inc_value("robotstxt/unavailable")
+        if self._failures == 1 and isinstance(error, _NOBODY) and not self._config.proxies:
+            stop_crawl(self.crawler, "site_unreachable", f"nobody answers at {self._url}: {problem}")
+            return
         if self._failures > self._times:
             why = f"robots.txt could not be had in {self._failures} tries, so nothing may be asked: {problem}"
             stop_crawl(self.crawler, "robots_unavailable", why)

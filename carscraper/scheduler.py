@@ -20,10 +20,16 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.defer import deferred_from_coro
 
 from carscraper.config import Config
-from carscraper.exceptions import CodecError, FrontierError, FrontierLost, FrontierUnavailable
+from carscraper.exceptions import (
+    CarscraperError,
+    CodecError,
+    FrontierError,
+    FrontierLost,
+    FrontierUnavailable,
+)
 from carscraper.frontier import codec
 from carscraper.frontier.build import build_frontier, is_resumable, is_shared, slot_limits
-from carscraper.frontier.contract import DeadLetter, Entry, Frontier, Outbox, Status
+from carscraper.frontier.contract import CrawlState, DeadLetter, Entry, Frontier, Outbox, Status
 from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
 from carscraper.leases import Leases, Task
 from carscraper.pipelines.contract import durable_stores
@@ -236,9 +242,13 @@ class FrontierScheduler(BaseScheduler):
     async def _open(self, spider: Spider) -> None:
         self._spider = spider
         self._leases.stores = durable_stores(self._crawler)
-        if self._crawler.settings.getbool("SCHEDULER_FLUSH_ON_START"):
-            await self._forget_unless_shared("SCHEDULER_FLUSH_ON_START")
-        state = await self.frontier.begin(new_crawl_id())
+        try:
+            state = await self._begin()
+        except CarscraperError:
+            await self.frontier.close()
+            # Else Scrapy would also close what it has not opened yet, which ends in tracebacks.
+            self._crawler.engine.spider = None
+            raise
         self.identity = CrawlIdentity(state.crawl_id, self._worker, is_resumable(self._crawler.settings))
         if state.resumed:
             logger.info("Going on with crawl %s", state.crawl_id)
@@ -254,6 +264,11 @@ class FrontierScheduler(BaseScheduler):
         from twisted.internet import reactor  # not before Scrapy has installed it
 
         cast("Any", reactor).addSystemEventTrigger("before", "shutdown", self._leave_at_once)
+
+    async def _begin(self) -> CrawlState:
+        if self._crawler.settings.getbool("SCHEDULER_FLUSH_ON_START"):
+            await self._forget_unless_shared("SCHEDULER_FLUSH_ON_START")
+        return await self.frontier.begin(new_crawl_id())
 
     def _leave_at_once(self) -> Deferred[None]:
         """Scrapy is forced to end (a second signal): give back what is in hand too, and let nothing hold this

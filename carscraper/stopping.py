@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _stopping: WeakKeyDictionary[Crawler, asyncio.Task[None]] = WeakKeyDictionary()
+_reasons: WeakKeyDictionary[Crawler, str] = WeakKeyDictionary()
 
 
 def stop_crawl(crawler: Crawler, reason: str, why: str) -> None:
@@ -23,8 +24,14 @@ def stop_crawl(crawler: Crawler, reason: str, why: str) -> None:
     """
     if crawler not in _stopping:
         logger.critical("Stopping the crawl (%s): %s", reason, why)
+        _reasons[crawler] = f"stopped ({reason}): {why}"
         closing = crawler.engine.close_spider_async(reason=reason)
         _stopping[crawler] = asyncio.get_running_loop().create_task(closing)
+
+
+def why_stopped(crawler: Crawler) -> str | None:
+    """What `stop_crawl` was told, as a reason for a verdict; None when it was not called."""
+    return _reasons.get(crawler)
 
 
 def is_stopping(crawler: Crawler) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.exceptions import UsageError
@@ -11,13 +13,16 @@ from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.log import install_scrapy_root_handler
 
 from carscraper.config import Config
-from carscraper.connection import redis_client
 from carscraper.exceptions import ConfigurationError
 from carscraper.exporters import check_feeds
-from carscraper.frontier.build import make_jobdir
+from carscraper.frontier.build import check_frontier, make_jobdir
 from carscraper.running import crawler_process, run_to_verdict
 from carscraper.spiders.cars import CarsSpider, read_arguments
 from carscraper.stores.build import check_databases
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.settings import Settings
 
 
 class Command(ScrapyCrawl):
@@ -37,20 +42,17 @@ class Command(ScrapyCrawl):
             raise UsageError("name one spider, as in: scrapy crawl cars")
         if self.settings is None:
             raise RuntimeError("a command runs through scrapy.cmdline")
-        install_scrapy_root_handler(self.settings)
         try:
-            spider = get_spider_loader(self.settings).load(args[0])
-        except KeyError:
-            self._refuse(f"there is no spider {args[0]!r}")
-            return
-        try:
-            Config.from_settings(self.settings).make_output_dir()
+            config = Config.from_settings(self.settings)
+            install_scrapy_root_handler(self.settings)
+            spider = _spider(self.settings, args[0])
+            config.make_output_dir()
             make_jobdir(self.settings)
-            redis_client(self.settings)
-            check_databases(self.settings)
             check_feeds(self.settings)
             if issubclass(spider, CarsSpider):
                 read_arguments({name: value for name, value in opts.spargs.items() if name != "_job"})
+            asyncio.run(check_frontier(self.settings, config, spider=spider.name))
+            check_databases(self.settings)
         except ConfigurationError as error:
             self._refuse(str(error))
             return
@@ -60,3 +62,10 @@ class Command(ScrapyCrawl):
     def _refuse(self, problem: str) -> None:
         self.exitcode = 2
         sys.stderr.write(f"error: {problem}\n")
+
+
+def _spider(settings: Settings, name: str) -> type[Spider]:
+    try:
+        return get_spider_loader(settings).load(name)
+    except KeyError:
+        raise ConfigurationError(f"there is no spider {name!r}") from None

@@ -15,7 +15,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from carscraper.config import Config
-from carscraper.exceptions import CarscraperError, ConfigurationError
+from carscraper.exceptions import CarscraperError, ConfigurationError, FrontierRefused
 from carscraper.frontier.build import build_frontier, is_resumable
 from carscraper.frontier.contract import Counts, DeadLetter, Frontier, Status
 
@@ -59,7 +59,7 @@ class Command(ScrapyCommand):
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
             self.exitcode = asyncio.run(_act(_frontier(self.settings, opts.spider), args[0], opts))
-        except ConfigurationError as error:
+        except (ConfigurationError, FrontierRefused) as error:
             self.exitcode = 2
             sys.stderr.write(f"error: {error}\n")
         except CarscraperError as error:

@@ -50,9 +50,9 @@ class Command(ScrapyCommand):
             raise UsageError(f"nothing but options is understood: {' '.join(args)}", print_help=False)
         if self.settings is None:
             raise RuntimeError("a command runs through scrapy.cmdline")
-        install_scrapy_root_handler(self.settings)
         try:
             config = Config.from_settings(self.settings)
+            install_scrapy_root_handler(self.settings)
             config.make_output_dir()
             crawls, size = asyncio.run(stored_pages(self.settings))
             if opts.list:

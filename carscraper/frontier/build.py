@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carscraper.connection import redis_client
-from carscraper.exceptions import ConfigurationError
+from carscraper.exceptions import ConfigurationError, FrontierError
 from carscraper.frontier.contract import Frontier, SlotLimit
 from carscraper.frontier.redis import RedisFrontier
 from carscraper.frontier.sqlite import SqliteFrontier
@@ -51,6 +51,21 @@ def slot_limits(settings: BaseSettings) -> tuple[SlotLimit, dict[str, SlotLimit]
         slot: SlotLimit(int(own.get("concurrency", usual.cap)), float(own.get("delay", usual.interval)))
         for slot, own in settings.getdict("DOWNLOAD_SLOTS").items()
     }
+
+
+async def check_frontier(settings: BaseSettings, config: Config, *, spider: str) -> None:
+    """See before anything starts that a Redis which is set is there, and fit.
+
+    Raises `ConfigurationError`. A Redis that goes away later is waited for.
+    """
+    frontier = build_frontier(settings, config, worker="start", spider=spider)
+    try:
+        if isinstance(frontier, RedisFrontier):
+            await frontier.check()
+    except (FrontierError, ConfigurationError) as error:
+        raise ConfigurationError(f"REDIS_URL: {error}") from error
+    finally:
+        await frontier.close()
 
 
 def build_frontier(settings: BaseSettings, config: Config, worker: str, *, spider: str) -> Frontier:

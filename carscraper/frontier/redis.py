@@ -12,12 +12,17 @@ a hundred million URLs, two with the same 64-bit fingerprint are to be expected 
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from errno import errorcode
 from hashlib import sha1
 from importlib.resources import files
+from ssl import SSLError
 from struct import Struct
 from typing import Any
 
@@ -40,6 +45,7 @@ from carscraper.exceptions import (
     ForeignCrawl,
     FrontierError,
     FrontierLost,
+    FrontierRefused,
     FrontierUnavailable,
 )
 from carscraper.frontier.contract import (
@@ -94,6 +100,8 @@ LEAST_PRIORITY, MOST_PRIORITY = -(2**31), 2**31 - 1
 BATCH = 1000
 """Dead letters, or keys to remove, that one call of a script deals with: a few milliseconds for the server.
 """
+PATIENCE = 10.0
+"""Seconds that a server which is there, but does not answer yet, is asked again for at start."""
 LONGEST = 1e9
 """Seconds, some thirty years: a longer delay or pause is cut to this."""
 VERDICT_KEPT = 3600
@@ -101,6 +109,8 @@ VERDICT_KEPT = 3600
 TRY_AGAIN = ("BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS", "UNKILLABLE")
 """Error codes of a server that may do the same thing later."""
 
+_LONGEST_REASON = 200
+"""Characters of what the system or the server says that are passed on."""
 
 # The fixed parts of messages and answers, as `exchange.lua` has them.
 _KEY = Struct(">q")
@@ -385,12 +395,25 @@ class RedisFrontier:
         """Close the client's connections."""
         await self._client.aclose()
 
+    async def check(self) -> None:
+        """Look whether the server is fit, and join nothing. One that loads its data or is slow is asked again for
+        `PATIENCE` seconds; one that is not there, not at all.
+        """
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return await self._inspect_server()
+            except FrontierUnavailable as error:
+                if _refusal(error) is not None or time.monotonic() >= until:
+                    raise
+            await asyncio.sleep(0.2)
+
     async def _inspect_server(self) -> None:
         """Raise `ConfigurationError` for a server that would lose what it is given; warn of one that may."""
         try:
             version, policy, append_only = await self._read_server()
-        except (AuthenticationError, AuthorizationError) as error:
-            raise ConfigurationError(f"{self._place()} refuses the user or password") from error
+        except FrontierRefused as error:
+            raise ConfigurationError(str(error)) from error
         except NoPermissionError:
             logger.warning(
                 "%s does not show its configuration: whether it evicts keys is not known", self._place()
@@ -423,9 +446,12 @@ class RedisFrontier:
     ) -> Any:
         """Call a script by its hash, or by its text when the server does not have it (any more)."""
         try:
-            return await self._command("EVALSHA", script.sha, len(keys), *keys, *arguments)
-        except NoScriptError:
-            return await self._command("EVAL", script.text, len(keys), *keys, *arguments)
+            try:
+                return await self._command("EVALSHA", script.sha, len(keys), *keys, *arguments)
+            except NoScriptError:
+                return await self._command("EVAL", script.text, len(keys), *keys, *arguments)
+        except NoPermissionError as error:
+            raise FrontierRefused(f"{self._place()} does not let this user do it: {_why(error)}") from error
 
     async def _command(self, *words: str | int | bytes) -> Any:
         """Send a command; raises the project's errors, but for those that the callers here know what to do
@@ -433,12 +459,14 @@ class RedisFrontier:
         """
         try:
             return await self._client.execute_command(*words, NEVER_DECODE=True)  # type: ignore[no-untyped-call]
-        except (NoScriptError, AuthenticationError, AuthorizationError, NoPermissionError):
+        except (NoScriptError, NoPermissionError):
             raise
+        except (AuthenticationError, AuthorizationError) as error:
+            raise FrontierRefused(f"{self._place()} refuses the user or password") from error
         except OutOfMemoryError as error:
             raise _MemoryFullError(f"the memory of {self._place()} is full") from error
         except (RedisConnectionError, RedisTimeoutError, ReadOnlyError) as error:
-            raise FrontierUnavailable(f"{self._place()} does not answer: {type(error).__name__}") from error
+            raise FrontierUnavailable(f"{self._place()} does not answer: {_why(error)}") from error
         except ResponseError as error:
             if str(error).startswith("LOST"):
                 raise FrontierLost(f"crawl {self._crawl_id} is gone from {self._place()}") from error
@@ -470,6 +498,27 @@ class RedisFrontier:
 
 class _MemoryFullError(FrontierUnavailable):
     """Raised when the server refused to start a script because its memory is full: nothing of it happened."""
+
+
+def _refusal(error: BaseException | None) -> OSError | None:
+    """What the system said of a connection that it did not make; None when it was made, or may be in time."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__ or error.__context__
+    return None if isinstance(error, TimeoutError) else error
+
+
+def _why(error: RedisError) -> str:
+    """In a few words, as the system or the server says it."""
+    if isinstance(error, RedisTimeoutError):
+        return "no answer in time"
+    refusal = _refusal(error)
+    if refusal is None:
+        said = str(error) or type(error).__name__
+    elif refusal.errno and refusal.errno in errorcode and not isinstance(refusal, SSLError):
+        said = os.strerror(refusal.errno)  # asyncio says where to, not what
+    else:
+        said = refusal.strerror or str(refusal)
+    return " ".join(said.split())[:_LONGEST_REASON]
 
 
 def _microseconds(seconds: float) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
@@ -31,6 +31,7 @@ from carscraper.monitoring.verdict import (
 from carscraper.pipelines.contract import durable_stores, remote_stores
 from carscraper.pipelines.json_batches import JsonBatchesPipeline
 from carscraper.scheduler import FrontierScheduler, frontier_scheduler
+from carscraper.stopping import why_stopped
 
 if TYPE_CHECKING:
     from typing import Self
@@ -223,7 +224,7 @@ class Completeness:
     # What it all rests on
 
     def _judge(self, reading: Reading, kept: Kept, dead: list[DeadLetter], unfinished: int) -> Verdict:
-        return reach_verdict(
+        verdict = reach_verdict(
             reading,
             kept.newest.keys(),
             kept.without_specs,
@@ -232,6 +233,9 @@ class Completeness:
             unfinished=unfinished,
             unwritable=self._crawler.stats.get_value("frontier/unwritable", 0),
         )
+        if why := why_stopped(self._crawler):
+            return replace(verdict, complete=False, reasons=[why, *verdict.reasons])
+        return verdict
 
     def _given_up(self, letter: DeadLetter) -> GivenUp:
         try:

@@ -25,11 +25,11 @@ help:  ## show this list
 
 $(VENV)/.run: requirements.txt
 	$(PYTHON) -m venv $(VENV) 2>/dev/null || { $(call debian,python3-venv); $(PYTHON) -m venv --clear $(VENV); }
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	@touch $@
 
-$(VENV)/.dev: requirements-dev.txt requirements-parquet.txt $(VENV)/.run
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+$(VENV)/.dev: requirements-dev.txt requirements-parquet.txt requirements-scrapyd.txt $(VENV)/.run
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	@touch $@
 
 .PHONY: install
@@ -66,6 +66,12 @@ check: $(VENV)/.dev  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+.PHONY: lock
+lock:  ## write requirements*.txt from requirements*.in, with the hashes of every file
+	$(PYTHON) -m venv --clear .lock && .lock/bin/pip install --quiet pip-tools==7.6.2
+	PATH=$$PWD/.lock/bin:$$PATH .lock/bin/python .ci/lock
+	rm -rf .lock
 
 .PHONY: bench
 bench: $(VENV)/.dev servers  ## this crawl with and without databases, built again, and others, side by side

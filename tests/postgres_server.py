@@ -155,6 +155,33 @@ class PostgresServer(ServerProcess):
             connection.execute(create.format(sql.Identifier(name), sql.Literal(password)))
         return name
 
+    def switch_on_tls(self, certificate: Path, key: Path) -> None:
+        """Have it speak TLS too, with that certificate, from the next connection on."""
+        for name, path in (("ssl_cert_file", certificate), ("ssl_key_file", key)):
+            inside = self._directory / path.name
+            shutil.copy(path, inside)
+            inside.chmod(0o600)
+            if "user" in (user := self._user()):
+                shutil.chown(inside, user["user"])
+            with self.connect() as connection:
+                change = sql.SQL("ALTER SYSTEM SET {} = {}")
+                connection.execute(change.format(sql.Identifier(name), sql.Literal(str(inside))))
+        with self.connect() as connection:
+            connection.execute("ALTER SYSTEM SET ssl = on")
+            connection.execute("SELECT pg_reload_conf()")
+        deadline = time.monotonic() + STARTUP_SECONDS
+        while not self._speaks_tls():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"no TLS\n{self._log.read_text()}")
+            time.sleep(0.01)
+
+    def _speaks_tls(self) -> bool:
+        try:
+            psycopg.connect(f"{self.dsn()} sslmode=require", connect_timeout=5).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
     def kill(self) -> None:
         """End the server and all its backends as a power failure would."""
         if self._process is None:

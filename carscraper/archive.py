@@ -1,17 +1,19 @@
-"""What a crawl has committed to disk: batches that are whole or absent, and `cars.json` made from them.
+"""What a crawl has committed to disk: batches that are whole or absent, and what is published from them.
 
 Under the output directory:
 
-    cars.json                                            the records of the crawl that ended last, one JSON array
-    run.json                                             its verdict
-    batches/<crawl id>/crawl.json                        {"resumable": bool, "ended": bool}
-    batches/<crawl id>/<ms>-<worker>-<n>.cars.jsonl      committed records, one `Car` a line
-    batches/<crawl id>/<ms>-<worker>-<n>.ledger.jsonl    what the verdict is reached from: pages read, listings set
-                                                         aside
+    cars.json                 the records of the last complete crawl, one JSON array
+    cars.incomplete.json      those of the last run, when that was not complete
+    run.json                  the last run's verdict
+    batches/<crawl id>/       what a crawl has committed:
+        crawl.json            {"resumable": bool, "ended": bool}
+        .lock                 held by every process that works on it
+        <ms>-<worker>-<n>.<crc>.cars.jsonl      records, one `Car` a line
+        <ms>-<worker>-<n>.<crc>.ledger.jsonl    what the verdict is reached from: pages read, listings set aside
 
 `<ms>` is the time of the commit (milliseconds since the epoch), so that names sort by age, and `<worker>`
-differs for every process, so that names never clash. A name that starts with a dot is not committed and may
-be torn.
+differs for every process, so that names never clash. `<crc>` is the CRC-32 of the content, in hexadecimal: a batch
+that was damaged since is found when it is read. A name that starts with a dot is not committed and may be torn.
 
 If the process dies: before `os.replace`, the batch is absent; after it, the batch is whole, and after the
 `fsync` of the directory it also outlives a loss of power. Only then is it called durable.
@@ -24,17 +26,23 @@ import errno
 import fcntl
 import mmap
 import os
-import shutil
+import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from zlib import crc32
 
 import orjson
 
+from carscraper.exceptions import BatchDamaged
+from carscraper.occupancy import STATE, hold, remove_abandoned
+
 CARS, LEDGER = "cars", "ledger"
+CARS_JSON, INCOMPLETE_JSON = "cars.json", "cars.incomplete.json"
+_CHECKSUM = re.compile(r"\.([0-9a-f]{8})\.[a-z]+\.jsonl$")
 _ID_PREFIX = b'{"id":"'
 _TIME_PREFIX = b',"scraped_at":"'
 """Nowhere before the field itself: a quotation mark inside a string is written with a backslash before it."""
@@ -51,9 +59,16 @@ def write_atomically(path: Path, chunks: Iterable[bytes], *, large: bool = False
     """Put a file in place in one step: a reader sees the old one or the new one, whole, also after a loss of
     power. One that is `large` does not go through the page cache.
 
-    Raises `OSError` when the disk refuses; then the old file is untouched. Nothing is retried here: after a
-    failed `fsync` the written pages may be gone, so the caller has to write anew.
+    Raises `OSError`, which names the file, when the disk refuses; then the old file is untouched. Nothing is
+    retried here: after a failed `fsync` the written pages may be gone, so the caller has to write anew.
     """
+    try:
+        _write_atomically(path, chunks, large=large)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+def _write_atomically(path: Path, chunks: Iterable[bytes], *, large: bool) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb", buffering=_BUFFER) as file:
@@ -152,10 +167,8 @@ class Archive:
         self._lock: IO[bytes] | None = None
 
     def open(self, *, resumable: bool) -> None:
-        """Make the crawl's directory, and mark it as in use for as long as this process lives."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.directory / ".lock").open("ab")
-        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        """Make the crawl's directory, and mark it as in use for as long as this process lives. Raises `OSError`."""
+        self._lock = hold(self.directory)
         self._mark(resumable=resumable, ended=False)
 
     def close(self) -> None:
@@ -168,22 +181,27 @@ class Archive:
         """Make one batch durable; `lines` end in a newline each. Raises `OSError`; then the batch is absent."""
         self._commits += 1
         milliseconds = time.time_ns() // 1_000_000
-        path = self.directory / f"{milliseconds:014d}-{self._worker}-{self._commits:06d}.{kind}.jsonl"
+        checksum = 0
+        for line in lines:
+            checksum = crc32(line, checksum)
+        name = f"{milliseconds:014d}-{self._worker}-{self._commits:06d}.{checksum:08x}.{kind}.jsonl"
+        path = self.directory / name
         write_atomically(path, lines)
         return path
 
     def ledger(self) -> Iterator[dict[str, Any]]:
-        """What the crawl has noted in its ledger, oldest batch first."""
+        """What the crawl has noted in its ledger, oldest batch first. Raises `BatchDamaged`."""
         for path in self._batches(LEDGER):
-            with path.open("rb") as file:
-                for line in file:
-                    yield orjson.loads(line)
+            text = path.read_bytes()
+            _check(path, text)
+            yield from map(orjson.loads, text.splitlines())
 
     def kept(self) -> Kept:
-        """Find the newest record of each listing, without parsing the records."""
+        """Find the newest record of each listing, without parsing the records. Raises `BatchDamaged`."""
         kept = Kept(self._batches(CARS), {}, [])
         for number, path in enumerate(kept.files):
             with _mapped(path) as text:
+                _check(path, text)
                 for listing_id, place in _records(text, number):
                     earlier = kept.newest.setdefault(listing_id, place)
                     if earlier is not place and _is_newer(place, earlier, kept.files):
@@ -193,20 +211,48 @@ class Archive:
                         kept.outdated.append(place)
         return kept
 
-    def publish(self, kept: Kept) -> None:
-        """Make `cars.json` from the committed batches: each id once, its newest record, a line each."""
-        write_atomically(self.output_dir / "cars.json", _array(kept), large=True)
+    def published(self) -> int | None:
+        """How many records `cars.json` has, the last complete one; None when it is not there, or not one of ours."""
+        try:
+            with (self.output_dir / CARS_JSON).open("rb") as file:
+                head = file.readline(len(b"[]\n"))
+                if head == b"[]\n":
+                    return 0
+                lines = sum(block.count(b"\n") for block in iter(lambda: file.read(_PIECE), b""))
+        except FileNotFoundError:
+            return None
+        return lines - 1 if head == b"[\n" else None
+
+    def publish(self, kept: Kept, *, complete: bool) -> str:
+        """Make a file of the committed batches: each id once, its newest record, a line each.
+
+        That is `cars.json` when they are `complete`, which then is all there is; else `cars.incomplete.json`
+        beside it. Returns the name.
+        """
+        name = CARS_JSON if complete else INCOMPLETE_JSON
+        write_atomically(self.output_dir / name, _array(kept), large=True)
+        if complete:
+            (self.output_dir / INCOMPLETE_JSON).unlink(missing_ok=True)
+        return name
 
     def report(self, run: bytes) -> None:
         """Write `run.json`."""
         write_atomically(self.output_dir / "run.json", [run])
 
-    def end(self) -> None:
-        """Call the crawl ended, never to be resumed, and remove the batches that nobody needs any more."""
+    def end(self) -> list[str]:
+        """Call the crawl ended, never to be resumed, and remove the batches that nobody needs any more.
+
+        Returns what was left alone because it cannot be read, a sentence each.
+        """
         self._mark(resumable=False, ended=True)
-        for directory in self.directory.parent.iterdir():
-            if directory != self.directory and _is_abandoned(directory):
-                shutil.rmtree(directory, ignore_errors=True)
+        left_alone = []
+        for directory in sorted(self.directory.parent.iterdir()):
+            if directory != self.directory and directory.is_dir():
+                try:
+                    remove_abandoned(directory)
+                except (OSError, ValueError) as error:
+                    left_alone.append(f"{directory / STATE}: {error}")
+        return left_alone
 
     def _batches(self, kind: str) -> list[Path]:
         return sorted(
@@ -215,7 +261,7 @@ class Archive:
 
     def _mark(self, *, resumable: bool, ended: bool) -> None:
         state = orjson.dumps({"resumable": resumable, "ended": ended})
-        write_atomically(self.directory / "crawl.json", [state, b"\n"])
+        write_atomically(self.directory / STATE, [state, b"\n"])
 
 
 @contextlib.contextmanager
@@ -293,16 +339,18 @@ def _between(places: list[Place], size: int) -> Iterator[tuple[int, int]]:
         yield start, size - 1
 
 
-def _is_abandoned(directory: Path) -> bool:
-    """True when the crawl ended, or was killed and cannot be resumed; never while a process works on it."""
-    try:
-        lock = (directory / ".lock").open("ab")
-    except OSError:
-        return False
-    with lock:
+def _check(path: Path, text: mmap.mmap | bytes) -> None:
+    """Raise `BatchDamaged` unless that is what was committed under the name."""
+    noted = _CHECKSUM.search(path.name)
+    if noted is None:
+        raise BatchDamaged(f"{path}: the name of a batch holds its checksum")
+    if crc32(text) == int(noted[1], 16):
+        return
+    for number, line in enumerate(text[:].removesuffix(b"\n").split(b"\n"), 1):
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            state = orjson.loads((directory / "crawl.json").read_bytes())
-        except (OSError, orjson.JSONDecodeError):
-            return False
-    return bool(state["ended"] or not state["resumable"])
+            orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise BatchDamaged(
+                f"{path}, line {number}: damaged since it was committed: {error.msg}"
+            ) from error
+    raise BatchDamaged(f"{path}: damaged since it was committed; every line of it parses")

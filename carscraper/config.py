@@ -41,6 +41,7 @@ class Config:
     retry_base_delay: float
     retry_max_delay: float
     max_drift: float
+    min_kept_share: float
     proxies: tuple[str, ...] = field(repr=False)  # they may hold passwords
     proxy_cooldown: float
     spool_max_bytes: int
@@ -76,6 +77,9 @@ class Config:
             retry_base_delay=seconds("CARS_RETRY_BASE_DELAY", 0.001, 3600),
             retry_max_delay=seconds("CARS_RETRY_MAX_DELAY", 0.001, 86_400),
             max_drift=_number(settings.get("CARS_MAX_DRIFT"), "CARS_MAX_DRIFT", float, 0.0, 1.0),
+            min_kept_share=_number(
+                settings.get("CARS_MIN_KEPT_SHARE"), "CARS_MIN_KEPT_SHARE", float, 0.0, 1.0
+            ),
             proxies=_several(settings.get("CARS_PROXIES")),
             proxy_cooldown=seconds("CARS_PROXY_COOLDOWN", 0.1, 600),
             spool_max_bytes=whole("CARS_SPOOL_MAX_BYTES", 0, 2**50),

@@ -9,6 +9,7 @@ CarscraperError
 │   ├── FrontierLost          raised when the crawl that a worker is part of is gone from its server
 │   ├── ForeignCrawl          raised when the crawl that is there is not the one that was asked for
 │   └── ForeignFile           raised when a file is not ours, or of a version that we do not know
+├── BatchDamaged          raised when a batch is not what was committed any more
 ├── CodecError            raised when a request cannot be written down or read back
 └── StoreError            raised when a database cannot do what it was asked
     ├── StoreUnavailable      raised when it does not answer, or not now; worth another try
@@ -17,6 +18,8 @@ CarscraperError
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 
 class CarscraperError(Exception):
@@ -72,6 +75,10 @@ class ForeignFile(FrontierError):
     """Raised when a file is not one of ours, or of a version that this release does not know."""
 
 
+class BatchDamaged(CarscraperError):
+    """Raised when a committed batch is not what it was; the message names the file, and the line when that is known."""
+
+
 class CodecError(CarscraperError):
     """Raised when a request cannot be written down, or what was written cannot be read back."""
 
@@ -90,3 +97,16 @@ class StoreRefused(StoreError):
 
 class SpoolDamaged(StoreError):
     """Raised when a record that waits on disk for a database is damaged, and it is not merely the torn end."""
+
+
+def cause(error: BaseException) -> str:
+    """What went wrong, on one line: the file and why, where the error knows them; of a bug, the line that it is in."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, CarscraperError):
+        return str(error)
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = f" ({Path(at.tb_frame.f_code.co_filename).name}, line {at.tb_lineno})" if at else ""
+    return " ".join(f"{type(error).__name__}: {error}{place}".split())

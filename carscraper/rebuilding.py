@@ -13,7 +13,7 @@ from scrapy import Request, Spider
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DropItem
 
-from carscraper.api.endpoints import SpecKey
+from carscraper.api.endpoints import SearchFilters, SpecKey
 from carscraper.api.search_page import Listing
 from carscraper.exceptions import ApiError, ConfigurationError
 from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
@@ -134,6 +134,11 @@ class Rebuilding(Spider):
         """True once every page was fed; False when it was stopped before."""
         self._listings = pages.listings
         self._names = {name.text: name for name in pages.names}
+
+    @property
+    def is_whole_catalogue(self) -> bool:
+        """Whether the crawl was asked to read everything, that day."""
+        return read_arguments(self.arguments) == (None, SearchFilters())
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:

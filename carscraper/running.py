@@ -55,17 +55,18 @@ def run_to_verdict(process: AsyncCrawlerProcess, crawler: Crawler, **arguments: 
     if books is None:
         return 0
     verdict = books.verdict
-    said = (
-        ["ended before there was a verdict; run the same command again"]
-        if verdict is None
-        else summary(verdict)
-    )
+    if books.failure is not None:
+        said = [f"NOT COMPLETE: the crawl could not be finished: {books.failure}"]
+    elif verdict is None:
+        said = ["ended before there was a verdict; run the same command again"]
+    else:
+        said = summary(verdict)
     sys.stderr.write("\n" + "\n".join(said) + "\n")
     feeds = crawler.get_extension(Feeds)
     if feeds is not None and feeds.failed:
         sys.stderr.write("a feed is not complete; see the log\n")
         return 1
-    return 0 if verdict is not None and verdict.complete else 1
+    return 0 if verdict is not None and verdict.complete and books.failure is None else 1
 
 
 def _failure(running: asyncio.Task[Any]) -> int:

@@ -19,8 +19,8 @@ CARS_API_URL = os.environ.get("CARS_API_URL", "https://api.cars.co.za/fw/public"
 """Where the API is: an absolute http or https URL. It is also the only place that requests may go to."""
 
 CARS_OUTPUT_DIR = os.environ.get("CARS_OUTPUT_DIR", "data")
-"""Directory of `cars.json`, `run.json`, the committed batches and the stored responses; made when it is
-missing.
+"""Directory of `cars.json`, `cars.incomplete.json`, `run.json`, the committed batches and the stored responses; made
+when it is missing.
 """
 
 CARS_PAGE_SIZE = os.environ.get("CARS_PAGE_SIZE", "100")
@@ -72,6 +72,12 @@ CARS_RETRY_MAX_DELAY = os.environ.get("CARS_RETRY_MAX_DELAY", "300")
 CARS_MAX_DRIFT = os.environ.get("CARS_MAX_DRIFT", "0.05")
 """Share of the listings, 0 to 1, that may be set aside because they do not fit; above it the crawl stops with
 `api_changed`. One in twenty is more than odd data explains.
+"""
+
+CARS_MIN_KEPT_SHARE = os.environ.get("CARS_MIN_KEPT_SHARE", "0.5")
+"""Share, 0 to 1, of the listings in the last complete `cars.json` that a crawl of the whole catalogue has to find to be
+believed. Half: cars are sold and entered a few in a hundred a day, and what takes every second one away is an outage.
+0 accepts what there is; meant for one run.
 """
 
 CARS_PROXIES = os.environ.get("CARS_PROXIES", "")

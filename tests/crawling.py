@@ -79,7 +79,7 @@ class Crawl:
             self.kill()
 
     def cars(self) -> list[str]:
-        """The ids in `cars.json`, in its order."""
+        """The ids that it has published, complete or not, in the order of the file."""
         return car_ids(self.output_dir)
 
     def run_json(self) -> dict[str, Any]:
@@ -115,9 +115,16 @@ def crawl(
     return Crawl(command, output_dir, {**inherited, **(env or {})})
 
 
+def records(output_dir: Path) -> list[dict[str, Any]]:
+    """The records that the last run has published: complete ones in `cars.json`, others beside it."""
+    name = json.loads((output_dir / "run.json").read_bytes())["published"]
+    found: list[dict[str, Any]] = json.loads((output_dir / name).read_bytes())
+    return found
+
+
 def car_ids(output_dir: Path) -> list[str]:
-    """The ids in `cars.json`, in its order."""
-    return [record["id"] for record in json.loads((output_dir / "cars.json").read_bytes())]
+    """Their ids, in the order of the file."""
+    return [record["id"] for record in records(output_dir)]
 
 
 def torn_files(output_dir: Path) -> list[Path]:

@@ -41,7 +41,7 @@ def archive(tmp_path: Path) -> Iterator[Archive]:
 
 
 def published(archive: Archive) -> list[dict[str, object]]:
-    archive.publish(archive.kept())
+    archive.publish(archive.kept(), complete=True)
     records: list[dict[str, object]] = json.loads((archive.output_dir / "cars.json").read_bytes())
     return records
 
@@ -97,7 +97,7 @@ def test_whatever_is_committed_is_published_line_by_line(
             newest[listing] = max(newest.get(listing, (at, text)), (at, text))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_PIECE", piece)
-        archive.publish(archive.kept())
+        archive.publish(archive.kept(), complete=True)
     archive.close()
     text = (archive.output_dir / "cars.json").read_bytes()
     json.loads(text)

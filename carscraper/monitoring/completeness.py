@@ -1,10 +1,9 @@
-"""The end of a crawl: another sweep if listings may have slipped past, else `cars.json`, `run.json` and the
-verdict.
-"""
+"""The end of a crawl: another sweep if listings may have slipped past, else the verdict, and what is published."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from dataclasses import asdict, replace
@@ -16,7 +15,7 @@ from scrapy.exceptions import DontCloseSpider
 
 from carscraper.archive import Archive, Kept
 from carscraper.config import Config
-from carscraper.exceptions import CodecError, FrontierError, FrontierLost
+from carscraper.exceptions import CodecError, FrontierLost, FrontierUnavailable, cause
 from carscraper.frontier import codec
 from carscraper.identity import begin_time
 from carscraper.items import PageRead, SetAside
@@ -24,6 +23,7 @@ from carscraper.monitoring.verdict import (
     GivenUp,
     Reading,
     Verdict,
+    believable,
     delivered,
     needs_another_sweep,
     reach_verdict,
@@ -31,9 +31,10 @@ from carscraper.monitoring.verdict import (
 from carscraper.pipelines.contract import durable_stores, remote_stores
 from carscraper.pipelines.json_batches import JsonBatchesPipeline
 from carscraper.scheduler import FrontierScheduler, frontier_scheduler
-from carscraper.stopping import why_stopped
+from carscraper.stopping import is_stopping, why_stopped
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from typing import Self
 
     from scrapy.crawler import Crawler
@@ -53,14 +54,14 @@ class Completeness:
     """Holds the crawl open until its books are closed, and says whether anything is missing.
 
     When the frontier is empty for all workers, one of them claims the end: it reads the ledger, and either
-    sends the spider over all pages again or writes `cars.json` and `run.json` and publishes the verdict; the
-    others wait for that. The crawl is then forgotten by the frontier, so that the next run starts afresh; one
+    sends the spider over all pages again or writes what is published and leaves the verdict for the others, who
+    wait for it. The crawl is then forgotten by the frontier, so that the next run starts afresh; one
     with dead letters is not, so that `scrapy queue retry-dead` and another run can complete it.
 
-    A crawl that is stopped before leaves `cars.json` alone when it can be resumed; one that cannot has ended,
-    with what it has.
+    `cars.json` is replaced by a complete catalogue only, and one that has not collapsed; what any other run has lies
+    beside it, as `cars.incomplete.json`. Whatever fails on the way ends the crawl in one line, `failure`.
 
-    `verdict` is there once the crawl has ended; the exit status hangs on it. Stats: `verdict/complete`,
+    `verdict` is there once the crawl has ended; the exit status hangs on both. Stats: `verdict/complete`,
     `verdict/kept`, `verdict/expected`, `verdict/missing`.
     """
 
@@ -69,7 +70,11 @@ class Completeness:
         self._config = Config.from_settings(crawler.settings)
         self._closing_books: asyncio.Task[None] | None = None
         self._closed_books = False
+        self._writing = False
+        """True from when nothing is waited for any more: then the files are written, whoever stops the process."""
         self.verdict: Verdict | None = None
+        self.failure: str | None = None
+        """What failed while the crawl was finished, on one line."""
         self._started = time.time()
         crawler.signals.connect(self._on_idle, signals.spider_idle)
         crawler.signals.connect(self._on_closed, signals.spider_closed)
@@ -82,11 +87,25 @@ class Completeness:
     # While the crawl runs
 
     def _on_idle(self) -> None:
-        if self._closed_books:
+        if self._closed_books or self.failure:
             return
         if self._closing_books is None or self._closing_books.done():
-            self._closing_books = asyncio.create_task(self._close_books())
+            self._closing_books = asyncio.create_task(self._guarded(self._close_books()))
         raise DontCloseSpider
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do a part of the finish. Whatever it raises ends here: in one line, and in the end of the crawl."""
+        try:
+            await work
+        except Exception as error:
+            self.failure = cause(error)
+            logger.critical("The crawl cannot be finished: %s", self.failure)
+            logger.debug("It failed here", exc_info=error)
+            self._crawler.stats.set_value("verdict/complete", False)
+            if not is_stopping(self._crawler):
+                self._stopping = asyncio.create_task(
+                    self._crawler.engine.close_spider_async(reason="finish_failed")
+                )
 
     async def _close_books(self) -> None:
         """Have the books closed, by this worker or another, or have the crawl go on."""
@@ -101,7 +120,7 @@ class Completeness:
                 self._adopt(delivered(_verdict_from(published), self._undelivered()))
             else:
                 await asyncio.sleep(_POLL)
-        except FrontierError as error:
+        except (FrontierUnavailable, FrontierLost) as error:
             logger.warning("Cannot close the books yet: %s", error)
             await asyncio.sleep(_POLL)
         if (slot := getattr(self._crawler.engine, "_slot", None)) is not None:
@@ -144,22 +163,28 @@ class Completeness:
     async def _finish(
         self, reading: Reading, dead: list[DeadLetter], unfinished: int, stopped: str | None = None
     ) -> Verdict:
-        """Reach the verdict, write `cars.json` and `run.json`, and end the crawl's archive.
+        """Reach the verdict, publish what was kept, and end the crawl's archive unless the crawl can go on.
 
-        `stopped` is the finish reason of a crawl that did not come to its end and cannot go on.
+        `stopped` is the finish reason of a crawl that did not come to its end.
         """
         kept = await asyncio.to_thread(self._archive.kept)
         verdict = self._judge(reading, kept, dead, unfinished)
+        if verdict.catalogue_complete and self._is_whole_catalogue:
+            before = await asyncio.to_thread(self._archive.published)
+            verdict = believable(verdict, before or 0, self._config.min_kept_share)
         if verdict.complete and self._spider.reads_all:
             await self._mark_removed(reading, kept)
         verdict = delivered(verdict, self._undelivered())
-        await asyncio.to_thread(self._archive.publish, kept)
+        self._writing = True
+        complete = verdict.catalogue_complete
+        published = await asyncio.to_thread(self._archive.publish, kept, complete=complete)
         status = "complete" if verdict.complete else "incomplete"
-        run = self._run(verdict, f"stopped: {stopped}" if stopped else status)
+        run = self._run(verdict, f"stopped: {stopped}" if stopped else status, published)
         await asyncio.to_thread(self._archive.report, run)
         scheduler = frontier_scheduler(self._crawler)
-        if not (verdict.given_up and scheduler and scheduler.identity.resumable):
-            await asyncio.to_thread(self._archive.end)
+        can_go_on = (stopped or verdict.given_up) and scheduler and scheduler.identity.resumable
+        for left_alone in [] if can_go_on else await asyncio.to_thread(self._archive.end):
+            logger.warning("Left the batches of another crawl alone: %s", left_alone)
         self._adopt(verdict)
         return verdict
 
@@ -198,12 +223,20 @@ class Completeness:
     # When it has been stopped before its end
 
     async def _on_closed(self, reason: str) -> None:
-        if self._closing_books is not None and not self._closed_books:
-            self._closing_books.cancel()
-        if self._closed_books or self._crawler.get_item_pipeline(JsonBatchesPipeline) is None:
+        if self._closing_books is not None:
+            if self._writing:
+                await self._closing_books
+            else:
+                self._closing_books.cancel()
+        if self._closed_books or not self._has_archive:
             return
-        if not hasattr(self._crawler.get_item_pipeline(JsonBatchesPipeline), "archive"):
-            return
+        if not self.failure:
+            await self._guarded(self._on_stopped(reason))
+        if self.failure:
+            with contextlib.suppress(OSError):  # what had failed before has been said
+                await asyncio.to_thread(self._archive.report, self._failed_run())
+
+    async def _on_stopped(self, reason: str) -> None:
         scheduler = frontier_scheduler(self._crawler)
         status = scheduler.last_status if scheduler else None
         if status and any(worker.leased for worker in status.workers):
@@ -213,13 +246,7 @@ class Completeness:
         reading = await asyncio.to_thread(self._read_ledger)
         unfinished = status.total.queued + status.total.delayed + status.total.leased if status else 1
         dead = scheduler.last_dead if scheduler else []
-        if scheduler is None or not scheduler.identity.resumable:
-            await self._finish(reading, dead, unfinished=max(unfinished, 1), stopped=reason)
-            return
-        kept = await asyncio.to_thread(self._archive.kept)
-        verdict = delivered(self._judge(reading, kept, dead, max(unfinished, 1)), self._undelivered())
-        await asyncio.to_thread(self._archive.report, self._run(verdict, f"stopped: {reason}"))
-        self._adopt(verdict)
+        await self._finish(reading, dead, unfinished=max(unfinished, 1), stopped=reason)
 
     # What it all rests on
 
@@ -234,7 +261,8 @@ class Completeness:
             unwritable=self._crawler.stats.get_value("frontier/unwritable", 0),
         )
         if why := why_stopped(self._crawler):
-            return replace(verdict, complete=False, reasons=[why, *verdict.reasons])
+            reasons = [why, *verdict.reasons]
+            return replace(verdict, complete=False, catalogue_complete=False, reasons=reasons)
         return verdict
 
     def _given_up(self, letter: DeadLetter) -> GivenUp:
@@ -254,13 +282,19 @@ class Completeness:
                 aside.append(SetAside(**entry["item"]))
         return Reading(pages, aside)
 
-    def _run(self, verdict: Verdict, status: str) -> bytes:
+    def _run(self, verdict: Verdict, status: str, published: str) -> bytes:
         """What `run.json` holds."""
         found = asdict(verdict)
         for name in ("missing", "set_aside", "given_up"):
             found[f"{name}_count"] = len(found[name])
             found[name] = found[name][:_LISTED]
-        stats = self._crawler.stats
+        return self._described(status, {"published": published, **found})
+
+    def _failed_run(self) -> bytes:
+        """The same for a crawl that could not be finished: what it has is not known."""
+        return self._described("failed", {"published": None, "complete": False, "reasons": [self.failure]})
+
+    def _described(self, status: str, found: dict[str, Any]) -> bytes:
         run = {
             "crawl_id": self._archive.crawl_id,
             **self._origin(),
@@ -268,7 +302,7 @@ class Completeness:
             "started_at": _utc(self._started),
             "ended_at": _utc(time.time()),
             "arguments": self._spider.arguments,
-            "requests": stats.get_value("downloader/request_count", 0),
+            "requests": self._crawler.stats.get_value("downloader/request_count", 0),
             **found,
         }
         return orjson.dumps(run, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -276,6 +310,16 @@ class Completeness:
     def _origin(self) -> dict[str, Any]:
         """What `run.json` says of where the answers came from: nothing when it was the site."""
         return {}
+
+    @property
+    def _is_whole_catalogue(self) -> bool:
+        """Whether what this run keeps can be compared with the last complete catalogue."""
+        return self._spider.reads_all
+
+    @property
+    def _has_archive(self) -> bool:
+        """False when the crawl was refused before anything was kept."""
+        return hasattr(self._crawler.get_item_pipeline(JsonBatchesPipeline), "archive")
 
     @property
     def _archive(self) -> Archive:

@@ -25,30 +25,15 @@ class RebuiltBooks(Completeness):
 
     The verdict follows from the same rules; what the store does not have any more makes it incomplete too. Nothing
     is asked for again, and nothing is marked as removed: what was stored is not what is on the site today. One that
-    is stopped leaves `cars.json` and `run.json` as they were, since it can be had again.
+    is stopped leaves all files as they were, since it can be had again.
     """
-
-    _writing = False
-    """True from when nothing is waited for any more: then the files are written, whoever stops the process."""
 
     def _on_idle(self) -> None:
         if rebuilding(self._crawler).finished:
             super()._on_idle()
 
-    async def _on_closed(self, reason: str) -> None:
-        if self._closing_books is not None:
-            if self._writing:
-                await self._closing_books
-            else:
-                self._closing_books.cancel()
-        if not self._closed_books:
-            logger.error("The crawl was not built again (%s); cars.json is as it was", reason)
-
-    async def _finish(
-        self, reading: Reading, dead: list[DeadLetter], unfinished: int, stopped: str | None = None
-    ) -> Verdict:
-        self._writing = True
-        return await super()._finish(reading, dead, unfinished, stopped)
+    async def _on_stopped(self, reason: str) -> None:
+        logger.error("The crawl was not built again (%s); cars.json is as it was", reason)
 
     def _sweep_again(self, reading: Reading) -> bool:
         return False
@@ -62,7 +47,17 @@ class RebuiltBooks(Completeness):
             reasons.append(f"{len(absent)} pages of the crawl cannot be had from the response store: {some}")
         if refused:
             reasons.append(f"{len(refused)} pages of the crawl are no answers to this release")
-        return replace(verdict, complete=not reasons, given_up=[*verdict.given_up, *refused], reasons=reasons)
+        return replace(
+            verdict,
+            complete=not reasons,
+            catalogue_complete=verdict.catalogue_complete and not (absent or refused),
+            given_up=[*verdict.given_up, *refused],
+            reasons=reasons,
+        )
+
+    @property
+    def _is_whole_catalogue(self) -> bool:
+        return rebuilding(self._crawler).is_whole_catalogue
 
     def _origin(self) -> dict[str, Any]:
         return {"rebuilt_from": rebuilding(self._crawler).crawl_id}

@@ -39,6 +39,8 @@ class Verdict:
     """How complete a crawl is, and what is missing by name."""
 
     complete: bool
+    catalogue_complete: bool
+    """Whether what was kept is a whole catalogue that can be believed, whatever a database lacks of it."""
     kept: int
     """Different listings kept."""
     expected: int
@@ -125,8 +127,6 @@ def reach_verdict(
         reasons.append(f"{len(given_up)} requests were given up")
     if aside:
         reasons.append(f"{len(aside)} listings were set aside")
-    for store, ids in sorted(refused.items()):
-        reasons.append(f"{len(ids)} listings were set aside by {store}")
     if missing:
         reasons.append(f"{len(missing)} listings that the API named were not kept")
     if last and not limit and not unfinished:
@@ -136,8 +136,12 @@ def reach_verdict(
             reasons.append(f"{expected - len(kept) - len(aside)} listings of the API's total never turned up")
         elif not _is_still(last) and not _overlaps_to_the_end(reading.pages):
             reasons.append(f"the catalogue moved too much in {reading.sweeps} sweeps to be sure")
+    catalogue_complete = not reasons
+    for store, ids in sorted(refused.items()):
+        reasons.append(f"{len(ids)} listings were set aside by {store}")
     return Verdict(
         complete=not reasons,
+        catalogue_complete=catalogue_complete,
         kept=len(kept),
         expected=expected,
         without_specs=without_specs,
@@ -165,6 +169,19 @@ def delivered(verdict: Verdict, undelivered: Mapping[str, int]) -> Verdict:
         return verdict
     reasons = [f"{count} records wait on disk for {store}" for store, count in waiting.items()]
     return replace(verdict, complete=False, undelivered=waiting, reasons=[*verdict.reasons, *reasons])
+
+
+def believable(verdict: Verdict, before: int, min_kept_share: float) -> Verdict:
+    """The verdict on a whole catalogue, of which the last complete crawl found so many listings: one that has
+    collapsed since is not believed.
+    """
+    if verdict.kept >= before * min_kept_share:
+        return verdict
+    reason = (
+        f"only {verdict.kept} listings are left of the {before} in the last complete cars.json, a smaller share than "
+        f"CARS_MIN_KEPT_SHARE ({min_kept_share:g}); to accept that, run once with CARS_MIN_KEPT_SHARE=0"
+    )
+    return replace(verdict, complete=False, catalogue_complete=False, reasons=[*verdict.reasons, reason])
 
 
 def _covers_all(pages: Sequence[PageRead]) -> bool:

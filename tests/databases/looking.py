@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
+from tests.crawling import records
 from tests.mongo_server import MongoServer
 from tests.postgres_server import PostgresServer
 
@@ -77,17 +77,17 @@ class Databases:
 
 
 def kept(output_dir: Path) -> dict[str, dict[str, Any]]:
-    """The records of `cars.json`, by id."""
-    return {record["id"]: record for record in json.loads((output_dir / "cars.json").read_bytes())}
+    """The records that the last run has published, by id."""
+    return {record["id"]: record for record in records(output_dir)}
 
 
 def assert_same(databases: Databases, output_dir: Path) -> None:
-    """Each database holds the records of `cars.json`, and no others."""
-    records = kept(output_dir)
+    """Each database holds the records that were published, and no others."""
+    published = kept(output_dir)
     documents, stored = databases.documents(), databases.records()
-    assert documents.keys() == records.keys()
-    assert stored.keys() == records.keys()
-    for key, record in records.items():
+    assert documents.keys() == published.keys()
+    assert stored.keys() == published.keys()
+    for key, record in published.items():
         for raw in ("url", "car_attrs", "car_specs"):
             assert documents[key][raw] == record[raw], f"{key}: {raw} in MongoDB"
             assert stored[key][raw] == record[raw], f"{key}: {raw} in PostgreSQL"

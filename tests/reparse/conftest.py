@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import sys
@@ -71,8 +72,9 @@ class House:
         return self.records()
 
     def records(self) -> list[bytes]:
-        """The lines of `cars.json`, sorted: those of a record and nothing else."""
-        first, *lines, last = (self.output_dir / "cars.json").read_bytes().splitlines()
+        """The lines of what was published last, sorted: those of a record and nothing else."""
+        name = json.loads((self.output_dir / "run.json").read_bytes())["published"]
+        first, *lines, last = (self.output_dir / name).read_bytes().splitlines()
         assert (first, last) == (b"[", b"]")
         return sorted(line.rstrip(b",") for line in lines)
 

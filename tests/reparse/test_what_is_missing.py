@@ -39,9 +39,11 @@ def test_a_specification_that_is_gone_sets_its_listings_aside(
         for record in map(json.loads, records)
         if (record["car_attrs"]["code"], record["car_attrs"]["year"]) == (first["code"], first["year"])
     }
+    complete = (house.output_dir / "cars.json").read_bytes()
     run = house.reparse()
     assert run.wait(SECONDS) == 1, run.log
     assert house.records() == without(records, lost)
+    assert (house.output_dir / "cars.json").read_bytes() == complete, "it was the better one"
     found = run.run_json()
     assert {item["id"] for item in found["set_aside"]} == lost
     assert {item["problem"] for item in found["set_aside"]} == {
@@ -149,3 +151,22 @@ def test_a_page_that_this_release_does_not_read_is_named(
     assert refused["reason"].startswith("no answer: meta: is missing")
     assert "1 pages of the crawl are no answers to this release" in found["reasons"]
     assert not any("response store" in reason for reason in found["reasons"])
+
+
+def test_a_catalogue_that_had_collapsed_is_no_more_believed_when_it_is_built_again(
+    file_house: House, stand_in: Callable[..., StandIn]
+) -> None:
+    """Unless one run accepts it: the site is not asked again for that."""
+    site = stand_in(60)
+    file_house.crawled(site)
+    complete = (file_house.output_dir / "cars.json").read_bytes()
+    site.churn(remove=site.ids()[5:])
+    assert file_house.crawl(site).wait(SECONDS) == 1
+    site.stop()
+    run = file_house.reparse()
+    assert run.wait(SECONDS) == 1, run.log
+    assert "only 5 listings are left of the 60" in run.run_json()["reasons"][0]
+    assert (file_house.output_dir / "cars.json").read_bytes() == complete
+    run = file_house.reparse(settings={"CARS_MIN_KEPT_SHARE": 0})
+    assert run.wait(SECONDS) == 0, run.log
+    assert len(json.loads((file_house.output_dir / "cars.json").read_bytes())) == 5

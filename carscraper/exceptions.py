@@ -8,9 +8,11 @@ CarscraperError
 │   ├── FrontierUnavailable   raised when its server does not answer; worth another try
 │   ├── FrontierLost          raised when the crawl that a worker is part of is gone from its server
 │   ├── ForeignCrawl          raised when the crawl that is there is not the one that was asked for
+│   ├── FrontierDamaged       raised when what is stored of the crawl contradicts itself: somebody else has changed it
 │   └── ForeignFile           raised when a file is not ours, or of a version that we do not know
 ├── BatchDamaged          raised when a batch is not what was committed any more
 ├── CodecError            raised when a request cannot be written down or read back
+├── StartUrlRefused       raised when what somebody has pushed cannot be made into a request
 └── StoreError            raised when a database cannot do what it was asked
     ├── StoreUnavailable      raised when it does not answer, or not now; worth another try
     ├── StoreRefused          raised when it says no: password, rights, a layout of a later version
@@ -71,6 +73,10 @@ class ForeignCrawl(FrontierError):
         self.asked = asked
 
 
+class FrontierDamaged(FrontierError):
+    """Raised when what the server keeps of the crawl contradicts itself or cannot be read: others have changed it."""
+
+
 class ForeignFile(FrontierError):
     """Raised when a file is not one of ours, or of a version that this release does not know."""
 
@@ -81,6 +87,12 @@ class BatchDamaged(CarscraperError):
 
 class CodecError(CarscraperError):
     """Raised when a request cannot be written down, or what was written cannot be read back."""
+
+
+class StartUrlRefused(CarscraperError):
+    """Raised when what somebody has pushed to the start key cannot be made into a request, or into more than one may
+    push.
+    """
 
 
 class StoreError(CarscraperError):

@@ -34,7 +34,7 @@ from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
 from carscraper.leases import Leases, Task
 from carscraper.pipelines.contract import durable_stores
 from carscraper.responses.signals import request_waited_in_vain, request_waits
-from carscraper.start_urls import build_start_urls, requests_from
+from carscraper.start_urls import build_start_urls
 from carscraper.throttle.pacing import build_pacing
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ class FrontierScheduler(BaseScheduler):
         self._unfinished: int | None = None
         self._wait_until: float | None = None
         self._last_exchange = 0.0
-        self._start_urls = build_start_urls(crawler.settings, crawler.spidercls.name)
-        self._taken: list[bytes] = []
+        self._start_urls = build_start_urls(crawler.settings, crawler.spidercls.name, crawler.stats)
         self._pacing = build_pacing(crawler.settings)
         self._usual_limit, self._limits = slot_limits(crawler.settings)
         self._idle_since: float | None = None
@@ -261,6 +260,7 @@ class FrontierScheduler(BaseScheduler):
         connect(self._on_spider_error, signals.spider_error)
         connect(self._on_item_error, signals.item_error)
         self._exchanging = asyncio.create_task(self._exchange_for_ever())
+        self._exchanging.add_done_callback(self._on_exchanges_ended)
         from twisted.internet import reactor  # not before Scrapy has installed it
 
         cast("Any", reactor).addSystemEventTrigger("before", "shutdown", self._leave_at_once)
@@ -291,7 +291,7 @@ class FrontierScheduler(BaseScheduler):
             return
         try:
             async with asyncio.timeout(_FAREWELL):
-                await self._exchanging
+                await self._last_exchanges(self._exchanging)
                 self._sweep()
                 self._leases.return_waiting()
                 while self._unanswered or self._outbox.says_something:
@@ -317,6 +317,12 @@ class FrontierScheduler(BaseScheduler):
         except FrontierLost:
             if not await self._has_ended_elsewhere():
                 raise
+
+    @staticmethod
+    async def _last_exchanges(exchanging: asyncio.Task[None]) -> None:
+        await asyncio.wait([exchanging])
+        if exchanging.exception() is not None:
+            raise FrontierError("the exchanges with it have failed")
 
     async def _forget_unless_shared(self, asked_by: str) -> None:
         """Forget the crawl as a setting asks, but never while another worker is at it."""
@@ -356,6 +362,12 @@ class FrontierScheduler(BaseScheduler):
                 self._stop("frontier_failed")
                 return
 
+    def _on_exchanges_ended(self, exchanging: asyncio.Task[None]) -> None:
+        """Without its exchanges a crawl would stand still for ever, and say nothing."""
+        if not exchanging.cancelled() and (error := exchanging.exception()) is not None:
+            logger.critical("The exchanges with the frontier have failed", exc_info=error)
+            self._stop("frontier_failed")
+
     async def _exchange(self) -> None:
         """One exchange. An outbox that was not answered is said again, the same, before anything newer."""
         outbox = self._unanswered
@@ -391,7 +403,8 @@ class FrontierScheduler(BaseScheduler):
         self._leases.add(inbox.leases)
         if inbox.leases or self.ended:
             self._wake_engine()
-        await self._drop_start_urls()
+        if self._start_urls is not None:
+            await self._start_urls.drop()
 
     def _want(self) -> int:
         """How many leases may come. Where there is an interval it is one until the site has been asked something, since
@@ -445,17 +458,12 @@ class FrontierScheduler(BaseScheduler):
 
     async def _take_start_urls(self) -> None:
         """Queue what others have pushed to the start key; it is taken off there once it is in the frontier."""
-        if self._start_urls is None or not self._leases.starving or self._taken or self._closing:
+        if self._start_urls is None or not self._leases.starving or self._closing:
             return
-        self._taken = await self._start_urls.peek()
-        for data in self._taken:
-            for request in requests_from(self._spider, data):
-                self.enqueue_request(request)
-
-    async def _drop_start_urls(self) -> None:
-        if self._start_urls is not None and self._taken:
-            await self._start_urls.remove(self._taken)
-            self._taken = []
+        if self._unanswered is not None:
+            return  # that outbox is said again first, and what is taken now would not be in it
+        for request in await self._start_urls.take(self._spider):
+            self.enqueue_request(request)
 
     async def _has_ended_elsewhere(self) -> bool:
         """True when the crawl is gone because another worker has closed its books; then the engine may go

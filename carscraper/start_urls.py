@@ -1,73 +1,147 @@
-"""Start URLs that others push to a Redis key, as scrapy-redis has it."""
+"""Requests that others push to a Redis key, as scrapy-redis has it; all of it becomes a request or a refusal.
+
+Whoever may write to Redis may push, so a value is read like any input: it makes one `GET`, or several, and nothing
+else. What it cannot be made into is refused by name, and taken off the key.
+"""
 
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
-from redis.exceptions import RedisError
+from redis.exceptions import ReadOnlyError, RedisError, ResponseError
 from scrapy import Request
 
 from carscraper.connection import redis_client
-from carscraper.exceptions import FrontierUnavailable
+from carscraper.exceptions import FrontierUnavailable, StartUrlRefused
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
     from scrapy import Spider
     from scrapy.settings import BaseSettings
+    from scrapy.statscollectors import StatsCollector
 
+logger = logging.getLogger(__name__)
+
+LONGEST = 8192
+"""Bytes of a value: servers take no longer addresses."""
+MOST_REQUESTS = 100
+"""Requests that one value may be made into."""
+_NAMED = 100
+"""Refusals that are logged one by one; more are only counted."""
+_SHOWN = 100
+"""Bytes of a refused value that its log line holds."""
 _DEFAULT_KEY = "%(name)s:start_urls"
+_STEERING = (
+    "proxy",
+    "bindaddress",
+    "cookiejar",
+    "dont_obey_robotstxt",
+    "dont_retry",
+    "download_slot",
+    "http_auth_domain",
+    "http_pass",
+    "http_user",
+)
+"""`meta` that says by which way a request goes, and which rules hold for it: not for others to say."""
+_PEEK = files("carscraper.frontier").joinpath("lua", "start_urls.lua").read_text("utf-8")
 
 
 class StartUrls:
     """The start key of one spider: a list, a set (`REDIS_START_URLS_AS_SET`) or a sorted set (`…_AS_ZSET`).
 
     Looking and removing are two steps, with the frontier between: a worker that dies after the first leaves
-    the URL where it was, so it may be crawled twice but is never lost.
+    the value where it was, so it may be crawled twice but is never lost.
+
+    Stats: `start_urls/taken`, `start_urls/refused`.
     """
 
-    def __init__(self, client: Redis, key: str, kind: str, batch: int) -> None:
+    def __init__(self, client: Redis, key: str, kind: str, batch: int, stats: StatsCollector) -> None:
         self._client: Any = client
         self._key = key
         self._kind = kind
         self._batch = batch
+        self._stats = stats
+        self._taken: list[bytes] = []
+        self._said = ""
 
-    async def peek(self) -> list[bytes]:
-        """Up to a batch of what is waiting, first come first. Raises `FrontierUnavailable`."""
-        if self._kind == "set":
-            asked = self._client.srandmember(self._key, self._batch)
-        elif self._kind == "zset":
-            asked = self._client.zrevrange(self._key, 0, self._batch - 1)
-        else:
-            asked = self._client.lrange(self._key, 0, self._batch - 1)
-        waiting: list[bytes] = await self._call(asked)
-        return waiting
+    async def take(self, spider: Spider) -> list[Request]:
+        """The requests of up to a batch of values, none while the last ones have not been dropped.
 
-    async def remove(self, values: Sequence[bytes]) -> None:
-        """Take off what is in the frontier by now; what is gone already is no error. Raises
-        `FrontierUnavailable`.
+        Raises `FrontierUnavailable`.
         """
-        if self._kind == "set":
-            await self._call(self._client.srem(self._key, *values))
-        elif self._kind == "zset":
-            await self._call(self._client.zrem(self._key, *values))
-        else:
-            for value in values:
+        if self._taken:
+            return []
+        self._taken = await self._peek()
+        requests = []
+        for data in self._taken:
+            try:
+                requests += requests_from(spider, data)
+            except StartUrlRefused as error:
+                self._refuse(f"{data[:_SHOWN]!r}{' …' if len(data) > _SHOWN else ''}", str(error))
+            else:
+                self._stats.inc_value("start_urls/taken")
+        return requests
+
+    async def drop(self) -> None:
+        """Take off the key what is in the frontier, or refused, by now. Raises `FrontierUnavailable`."""
+        if not self._taken:
+            return
+        if self._kind == "list":
+            for value in self._taken:
                 await self._call(self._client.lrem(self._key, 1, value))
+        else:
+            remove = self._client.srem if self._kind == "set" else self._client.zrem
+            await self._call(remove(self._key, *self._taken))
+        self._taken = []
 
     async def close(self) -> None:
         """Close the connection."""
         await self._client.aclose()
 
+    async def _peek(self) -> list[bytes]:
+        asked = self._client.eval(_PEEK, 1, self._key, self._kind, self._batch, LONGEST)
+        found = await self._call(asked)
+        if found is None:
+            return []
+        kind, values, cut = found
+        if kind not in (self._kind.encode(), b"none"):
+            self._say_once(f"it is a {kind.decode()}, not a {self._kind}")
+        for length, beginning in zip(cut[::2], cut[1::2], strict=True):
+            self._refuse(f"{beginning!r} …", f"{length} bytes, more than {LONGEST}")
+        return list(values)
+
+    def _refuse(self, shown: str, why: str) -> None:
+        """Say it of the first ones; whoever can push can push a million."""
+        refused = self._stats.get_value("start_urls/refused", 0) + 1
+        self._stats.set_value("start_urls/refused", refused)
+        if refused <= _NAMED:
+            logger.error("Refused what was pushed to %s: %s: %s", self._key, shown, why)
+        if refused == _NAMED:
+            logger.error("More that is refused from %s is counted, and not named any more", self._key)
+
     async def _call(self, answer: Awaitable[Any]) -> Any:
+        """The answer; None when the server refuses, which is said and holds nothing up."""
         try:
             return await answer
+        except ReadOnlyError as error:
+            raise FrontierUnavailable("start URLs: the server is a read-only replica") from error
+        except ResponseError as error:
+            self._say_once(str(error)[:200])
+            return None
         except (RedisError, OSError, TimeoutError) as error:
             raise FrontierUnavailable(f"start URLs: {type(error).__name__}") from error
 
+    def _say_once(self, why: str) -> None:
+        if self._said != why:
+            self._said = why
+            logger.error("Nothing can be taken from %s: %s", self._key, why)
 
-def build_start_urls(settings: BaseSettings, spider: str) -> StartUrls | None:
+
+def build_start_urls(settings: BaseSettings, spider: str, stats: StatsCollector) -> StartUrls | None:
     """The start key that the settings of scrapy-redis name for the spider; None without Redis."""
     client = redis_client(settings)
     if client is None:
@@ -78,16 +152,48 @@ def build_start_urls(settings: BaseSettings, spider: str) -> StartUrls | None:
     elif settings.getbool("REDIS_START_URLS_AS_ZSET"):
         kind = "zset"
     key = (settings.get("REDIS_START_URLS_KEY") or _DEFAULT_KEY) % {"name": spider}
-    return StartUrls(client, key, kind, settings.getint("CONCURRENT_REQUESTS") or 16)
+    return StartUrls(client, key, kind, settings.getint("CONCURRENT_REQUESTS") or 16, stats)
 
 
-def requests_from(spider: Spider, data: bytes) -> Iterator[Request]:
+def requests_from(spider: Spider, data: bytes) -> list[Request]:
     """The requests for one pushed value: by the spider's `make_request_from_data` when it has one, else the
     URL itself.
+
+    Raises `StartUrlRefused` when there are none, or they are more than a `GET` of an address.
     """
+    try:
+        requests = list(_made(spider, data))
+    except StartUrlRefused:
+        raise
+    except UnicodeDecodeError as error:
+        raise StartUrlRefused("not UTF-8") from error
+    except Exception as error:  # a spider's own code, given whatever somebody has pushed
+        raise StartUrlRefused(f"{type(error).__name__}: {str(error)[:200]!r}") from error
+    if not requests:
+        raise StartUrlRefused("no request comes of it")
+    for request in requests:
+        _check(request)
+    return requests
+
+
+def _made(spider: Spider, data: bytes) -> Iterator[Request]:
     make = getattr(spider, "make_request_from_data", None)
-    made = make(data) if make else Request(data.decode(), dont_filter=True)
-    if isinstance(made, Request):
-        yield made
-    elif inspect.isgenerator(made) or isinstance(made, Sequence):
-        yield from cast("Iterator[Request]", made)
+    made = make(data) if make else Request(data.decode().strip(), dont_filter=True)
+    several = made if inspect.isgenerator(made) or isinstance(made, Sequence) else (made,)
+    for number, request in enumerate(several):
+        if not isinstance(request, Request):
+            raise StartUrlRefused("no request comes of it")
+        if number == MOST_REQUESTS:
+            raise StartUrlRefused(f"more than {MOST_REQUESTS} requests come of it")
+        yield request
+
+
+def _check(request: Request) -> None:
+    """Raise `StartUrlRefused` for more than a `GET` of an address."""
+    if request.method != "GET" or request.body:
+        raise StartUrlRefused(f"a {request.method!r}, or with a body; others may only have addresses read")
+    if request.headers or request.cookies:
+        raise StartUrlRefused("with headers or cookies; others may only have addresses read")
+    for name in _STEERING:
+        if name in request.meta:
+            raise StartUrlRefused(f"with meta {name!r}; others may only have addresses read")

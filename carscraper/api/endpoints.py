@@ -29,6 +29,10 @@ _CODE = re.compile(r"[A-Za-z0-9+/_=-]{1,128}")
 _RANGE = re.compile(r"(?P<low>[0-9]{1,9})(?:-(?P<high>[0-9]{1,9}))?")
 _OFFSET = re.compile(r"[0-9]{1,9}")
 _WEB_URL = re.compile(r"https?://[^\s/?#]+[^\s\x00-\x1f\x7f]*", re.IGNORECASE)
+LONGEST_LINK = 8000
+"""Characters; servers take no more."""
+_LINK = re.compile(rf"[!-~]{{1,{LONGEST_LINK}}}")
+SEARCH_PATH, SPECS_PATH = "/v3/vehicle", "/v2/specs"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -130,7 +134,7 @@ def search_url(base_url: str, *, offset: int, limit: int, filters: SearchFilters
             query.append((f"{name}[0]", value))
     if filters.keyword:
         query.append(("keyword", filters.keyword))
-    return f"{base_url}/v3/vehicle?{urlencode(query, quote_via=quote, safe='')}"
+    return f"{base_url}{SEARCH_PATH}?{urlencode(query, quote_via=quote, safe='')}"
 
 
 def spec_url(base_url: str, code: str, year: int) -> str:
@@ -141,7 +145,7 @@ def spec_url(base_url: str, code: str, year: int) -> str:
     problem = key_problem(code, year)
     if problem:
         raise ApiError(*problem)
-    return f"{base_url}/v2/specs/{quote(code, safe='')}/{year}"
+    return f"{base_url}{SPECS_PATH}/{quote(code, safe='')}/{year}"
 
 
 def key_problem(code: object, year: object) -> tuple[str, str] | None:
@@ -169,6 +173,19 @@ def page_offset(url: str) -> int:
     if len(offsets) != 1 or not _OFFSET.fullmatch(offsets[0]):
         raise ApiError("page[offset]", f"no single offset in the link {url[:200]!r}")
     return int(offsets[0])
+
+
+def check_search_link(base_url: str, url: str) -> None:
+    """Raise `ApiError` unless the URL asks this API, under this address, for listings.
+
+    It is compared as it is written: no other spelling of the same address is needed by anybody.
+    """
+    if not _LINK.fullmatch(url):
+        raise ApiError(
+            "", f"{url[:80]!r} is not 1 to {LONGEST_LINK} printable ASCII characters without spaces"
+        )
+    if not url.startswith(f"{base_url}{SEARCH_PATH}?") or "#" in url:
+        raise ApiError("", f"{url[:80]!r} does not begin with {base_url}{SEARCH_PATH}?")
 
 
 def _base_url_problem(text: str) -> str:

@@ -18,12 +18,14 @@ import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import errorcode
 from hashlib import sha1
 from importlib.resources import files
 from ssl import SSLError
 from struct import Struct
+from struct import error as struct_error
 from typing import Any
 
 from redis.asyncio import Redis
@@ -43,6 +45,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from carscraper.exceptions import (
     ConfigurationError,
     ForeignCrawl,
+    FrontierDamaged,
     FrontierError,
     FrontierLost,
     FrontierRefused,
@@ -66,32 +69,32 @@ from carscraper.frontier.report import pack_report, read_report
 
 logger = logging.getLogger(__name__)
 
-FIXED_KEYS = (
-    "crawl",
-    "names",
-    "elements",
-    "attempts",
-    "ready",
-    "delayed",
-    "overdue",
-    "leases",
-    "deadlines",
-    "wire",
-    "turns",
-    "held",
-    "paused",
-    "dead",
-    "deaths",
-    "tally",
-    "ages",
-    "workers",
-    "replies",
-    "limits",
-    "paces",
-    "gaps",
-    "reports",
-)
-"""The keys that every script gets, in the order of `lua/keys.lua`."""
+FIXED_KEYS = {
+    "crawl": "hash",
+    "names": "hash",
+    "elements": "hash",
+    "attempts": "hash",
+    "ready": "zset",
+    "delayed": "zset",
+    "overdue": "set",
+    "leases": "hash",
+    "deadlines": "zset",
+    "wire": "hash",
+    "turns": "zset",
+    "held": "zset",
+    "paused": "hash",
+    "dead": "hash",
+    "deaths": "zset",
+    "tally": "hash",
+    "ages": "hash",
+    "workers": "hash",
+    "replies": "hash",
+    "limits": "hash",
+    "paces": "hash",
+    "gaps": "hash",
+    "reports": "hash",
+}
+"""The keys that every script gets, in the order of `lua/keys.lua`, with their types."""
 
 BUCKETS = 2**16
 """Sets that the seen set is spread over."""
@@ -201,23 +204,26 @@ class RedisFrontier:
     async def begin(self, crawl_id: str, identity: str = "") -> CrawlState:
         """Look whether the server is fit, and join the crawl on it or begin one; see the contract.
 
-        Raises `ConfigurationError` when the server is too old, may evict keys, or refuses the user or
-        password.
+        Raises `ConfigurationError` when the server is too old, may evict keys, refuses the user or password, or has
+        something else under the keys.
         """
         await self._inspect_server()
+        if foreign := await self._foreign_keys():
+            raise ConfigurationError(f"{self._place()}: {foreign}")
         limits: list[str | int] = [self._default_limit.cap, _microseconds(self._default_limit.interval)]
         for slot, limit in self._limits.items():
             limits += [slot, limit.cap, _microseconds(limit.interval)]
         arguments = [crawl_id, self._nonce, self._worker, self._offset(), identity, *limits]
         state, found, *rest = await self._run(BEGIN, self._keys, arguments)
-        while state == b"forgetting":
-            await self._sweep(found.decode())
-            state, found, *rest = await self._run(BEGIN, self._keys, arguments)
-        if state == b"foreign":
-            raise ForeignCrawl(self._place(), rest[0].decode(errors="replace"), identity)
-        self._crawl_id = found.decode()
-        resumed, now = rest
-        return CrawlState(self._crawl_id, resumed=bool(resumed), now=now / 1e6)
+        with _reading("the crawl"):
+            while state == b"forgetting":
+                await self._sweep(found.decode())
+                state, found, *rest = await self._run(BEGIN, self._keys, arguments)
+            if state == b"foreign":
+                raise ForeignCrawl(self._place(), rest[0].decode(errors="replace"), identity)
+            self._crawl_id = found.decode()
+            resumed, now = rest
+            return CrawlState(self._crawl_id, resumed=bool(resumed), now=now / 1e6)
 
     async def exchange(self, outbox: Outbox, want: int) -> Inbox:
         """One round trip; see the contract.
@@ -236,7 +242,8 @@ class RedisFrontier:
                 raise FrontierUnavailable(f"{error}; no request was added") from error
             reply = await self._exchange(EXCHANGE_WHEN_FULL, outbox, want, number)
         self._unanswered = None
-        return _read_inbox(reply, outbox)
+        with _reading("an exchange"):
+            return _read_inbox(reply, outbox)
 
     def _number_of(self, outbox: Outbox) -> int:
         """The number of this exchange: that of the last one if it was not answered and had the same outbox."""
@@ -316,23 +323,27 @@ class RedisFrontier:
     async def status(self) -> Status:
         """Counts, slots, callbacks and workers, from one script."""
         reply = await self._run(STATUS, self._keys, [self._offset()])
-        return _read_status(reply) if reply else Status(None, Counts(0, 0, 0, 0, 0), 0, None, {}, {}, [], 0)
+        if not reply:
+            return Status(None, Counts(0, 0, 0, 0, 0), 0, None, {}, {}, [], 0)
+        with _reading("the state of the crawl"):
+            return _read_status(reply)
 
     async def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
         """The dead letters, oldest first."""
         reply = await self._run(DEAD_LETTERS, self._keys, [limit])
-        return [
-            DeadLetter(
-                key=_read_keys(key)[0],
-                slot=slot.decode(),
-                callback=callback.decode(),
-                attempts=attempts,
-                reason=reason.decode(errors="replace"),
-                died_at=float(died_at) / 1e6,
-                payload=payload,
-            )
-            for key, slot, callback, attempts, reason, died_at, payload in _rows(reply, 7)
-        ]
+        with _reading("a dead letter"):
+            return [
+                DeadLetter(
+                    key=_read_keys(key)[0],
+                    slot=slot.decode(),
+                    callback=callback.decode(),
+                    attempts=attempts,
+                    reason=reason.decode(errors="replace"),
+                    died_at=float(died_at) / 1e6,
+                    payload=payload,
+                )
+                for key, slot, callback, attempts, reason, died_at, payload in _rows(reply, 7)
+            ]
 
     async def retry_dead(self) -> int:
         """Queue every dead letter again, with its attempts back at zero; returns how many."""
@@ -452,6 +463,23 @@ class RedisFrontier:
                 return await self._command("EVAL", script.text, len(keys), *keys, *arguments)
         except NoPermissionError as error:
             raise FrontierRefused(f"{self._place()} does not let this user do it: {_why(error)}") from error
+        except FrontierDamaged as error:
+            if foreign := await self._foreign_keys():
+                raise FrontierDamaged(f"{self._place()}: {foreign}") from error
+            raise
+
+    async def _foreign_keys(self) -> str:
+        """Which of the keys holds something of another type, put there by somebody else; "" when none does."""
+        for key, kind in zip(self._keys, FIXED_KEYS.values(), strict=True):
+            try:
+                found = (await self._command("TYPE", key)).decode()
+            except NoPermissionError as error:
+                raise FrontierRefused(
+                    f"{self._place()} does not let this user do it: {_why(error)}"
+                ) from error
+            if found not in (kind, "none"):
+                return f"the key {key.decode()} is a {found}, not a {kind}, so somebody else has put it there"
+        return ""
 
     async def _command(self, *words: str | int | bytes) -> Any:
         """Send a command; raises the project's errors, but for those that the callers here know what to do
@@ -472,7 +500,7 @@ class RedisFrontier:
                 raise FrontierLost(f"crawl {self._crawl_id} is gone from {self._place()}") from error
             if str(error).startswith(TRY_AGAIN):
                 raise FrontierUnavailable(f"{self._place()} cannot do it now: {error}") from error
-            raise FrontierError(f"{self._place()}: {error}") from error
+            raise FrontierDamaged(_fault(self._place(), str(error))) from error
         except RedisError as error:
             raise FrontierError(f"{self._place()}: {error}") from error
 
@@ -519,6 +547,28 @@ def _why(error: RedisError) -> str:
     else:
         said = refusal.strerror or str(refusal)
     return " ".join(said.split())[:_LONGEST_REASON]
+
+
+def _fault(place: str, said: str) -> str:
+    """What a script has found wrong, for people."""
+    if said.startswith("DAMAGED "):
+        return (
+            f"{place}: the keys of the crawl do not agree ({said.removeprefix('DAMAGED ')}), so somebody else "
+            "has deleted or changed one; `scrapy queue forget`, and crawl again"
+        )
+    return f"{place}: {said[:500]!r}"
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """An answer that cannot be read is made of what somebody else has written."""
+    try:
+        yield
+    except (struct_error, ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+        raise FrontierDamaged(
+            f"{what} in Redis cannot be read ({type(error).__name__}), so somebody else has written there; "
+            "`scrapy queue forget`, and crawl again"
+        ) from error
 
 
 def _microseconds(seconds: float) -> int:

@@ -10,10 +10,17 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request, Spider
 
-from carscraper.api.endpoints import SearchFilters, SpecKey, page_offset, search_url, spec_url
+from carscraper.api.endpoints import (
+    SearchFilters,
+    SpecKey,
+    check_search_link,
+    page_offset,
+    search_url,
+    spec_url,
+)
 from carscraper.api.search_page import Listing
 from carscraper.config import Config
-from carscraper.exceptions import ApiError, ConfigurationError
+from carscraper.exceptions import ApiError, ConfigurationError, StartUrlRefused
 from carscraper.fingerprints import DISTINCT
 from carscraper.items import Car, SpecGroups
 from carscraper.pages import ListingPage, further_pages, read_page, read_specs, time_text
@@ -83,14 +90,16 @@ class CarsSpider(Spider):
         )
 
     def make_request_from_data(self, data: bytes) -> list[Request]:
-        """A search that was pushed to the start key: its pages are followed by their `next`, outside all sweeps."""
-        url = data.decode("utf-8", "replace").strip()
+        """A search that was pushed to the start key: its pages are followed by their `next`, outside all sweeps.
+
+        Raises `StartUrlRefused` for anything but the address of a listing page of the API that this crawl reads.
+        """
         try:
-            offset = page_offset(url)
-        except ApiError as error:
-            self.logger.error("Ignored a start URL that is no listing page: %s", error)
-            return []
-        return [self._start_page(url, offset)]
+            url = data.decode().strip()
+            check_search_link(self._config.api_url, url)
+            return [self._start_page(url, page_offset(url))]
+        except (UnicodeDecodeError, ApiError) as error:
+            raise StartUrlRefused(f"not a listing page of {self._config.api_url}: {error}") from error
 
     def _start_page(self, url: str, offset: int) -> Request:
         return Request(

@@ -16,7 +16,8 @@
 -- Returns {"joined", crawl's id, 1 if it was there before and 0 if the caller began it,
 --          microseconds since the epoch by the server's clock}
 --         {"foreign", crawl's id, its identity ("": none was noted)} when it has another one; nothing has changed
---         {"forgetting", crawl's id} when a crawl is being removed: the caller finishes that, and calls again
+--         {"forgetting", crawl's id} when a crawl is being removed, or somebody has deleted all that named it: the
+--         caller finishes that, and calls again
 -- After a crash: the crawl has begun, with nothing in it. The next to call joins it.
 
 local now = clock(ARGV[4])
@@ -31,6 +32,10 @@ if forgetting then return {'forgetting', forgetting} end
 
 local crawl_id = redis.call('HGET', CRAWL, 'id')
 if not crawl_id then
+    if redis.call('EXISTS', unpack(KEYS, 2)) > 0 then
+        redis.call('HSET', CRAWL, 'forgetting', ARGV[1])
+        return {'forgetting', ARGV[1]}
+    end
     crawl_id = ARGV[1]
     redis.call('HSET', CRAWL, 'id', crawl_id, 'nonce', ARGV[2], 'identity', ARGV[5])
 end

@@ -28,7 +28,7 @@
 --          retries that were buried: a string of keys,
 --          paces of the slots that messages named, in their order: a string of version (8 bytes) and seconds (double),
 --          microseconds since the epoch by the server's clock}
---         error LOST when the crawl is gone; error SUPERSEDED when the worker has made a later exchange already.
+--         error LOST when the crawl is gone, DAMAGED when its keys do not agree; error SUPERSEDED when the worker has made a later exchange already.
 -- After a crash: all of it has happened, or nothing. If the reply was lost, the same number again gives the same reply,
 -- without the leases that ended meanwhile; if the worker died, its leases expire.
 
@@ -74,6 +74,8 @@ local entries, landed, unsent, acks, retries = messages[1], messages[2], message
 local burials, returns, renewals, pauses, paces = messages[6], messages[7], messages[8], messages[9], messages[10]
 
 if not is_joined(crawl_id) then return lost() end
+local contradiction = damage()
+if contradiction then return damaged(contradiction) end
 
 -- Answering.
 

@@ -149,6 +149,28 @@ local function unfinished()
     return redis.call('HLEN', ELEMENTS) - redis.call('HLEN', DEAD)
 end
 
+-- What in the keys contradicts the rest, so that the crawl would wait for ever or end too early; nil when nothing does. Every script
+-- leaves them in agreement: so somebody else has deleted or changed one. Takes the same time for any number of elements.
+local function damage()
+    local elements, dead, leased = redis.call('HLEN', ELEMENTS), redis.call('HLEN', DEAD), redis.call('HLEN', LEASES)
+    local ready, delayed = redis.call('ZCARD', READY), redis.call('ZCARD', DELAYED)
+    if elements ~= ready + delayed + leased + dead then
+        return elements .. ' requests are kept, but ' .. ready .. ' are queued, ' .. delayed .. ' delayed, ' .. leased
+            .. ' leased and ' .. dead .. ' dead'
+    end
+    if redis.call('ZCARD', DEATHS) ~= dead then return 'the dead letters are not those of the list of deaths' end
+    if elements > 0 and redis.call('EXISTS', NAMES) == 0 then return 'the names of slots and callbacks are gone' end
+    if leased > 0 and redis.call('ZCARD', DEADLINES) == 0 then return 'the deadlines of the leases are gone' end
+    if redis.call('HEXISTS', LIMITS, '') == 0 then return 'the limits of the slots are gone' end
+    if ready > 0 and leased == 0 and redis.call('ZCARD', TURNS) == 0 and redis.call('ZCARD', HELD) == 0 then
+        return 'requests are queued, but no slot has its turn'
+    end
+end
+
+local function damaged(what)
+    return redis.error_reply('DAMAGED ' .. what)
+end
+
 -- The values of these fields of a hash, in order, false for one that is not there; for any number of fields.
 local function get_in_pieces(key, fields)
     local values = {}

@@ -28,8 +28,15 @@ _LOOK = 0.5
 """Seconds between two looks whether the crawl is being stopped."""
 _PATIENCE = 2.5
 """Seconds that a request on the wire may still take when the crawl is being stopped."""
-_CARRIES_IPV4 = tuple(ipaddress.ip_network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"))
-"""IPv6 addresses behind which a translator or tunnel reaches an IPv4 address, of any kind (NAT64, 6to4)."""
+_GLOBAL = ipaddress.IPv6Network("2000::/3")
+"""All that IPv6 has given to the internet so far (RFC 4291); translators and tunnels to IPv4 have other addresses."""
+_NOT_PUBLIC = (
+    ipaddress.IPv6Network("2002::/16"),  # 6to4: an IPv4 address of any kind
+    ipaddress.IPv6Network(
+        "3fff::/20"
+    ),  # for documentation (RFC 9637), which Python does not know before 3.13
+    ipaddress.IPv4Network("192.0.0.0/24"),  # for protocols; newer Pythons call some of it public
+)
 
 
 class AddressRefused(OSError):
@@ -58,8 +65,10 @@ def is_public_address(text: str) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped:
             return is_public_address(str(address.ipv4_mapped))
-        if any(address in network for network in _CARRIES_IPV4):
+        if address not in _GLOBAL:
             return False
+    if any(address in network for network in _NOT_PUBLIC if network.version == address.version):
+        return False
     return address.is_global and not address.is_multicast
 
 

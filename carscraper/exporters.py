@@ -1,10 +1,11 @@
-"""Scrapy's feeds of cars as a table: CSV and Parquet."""
+"""Scrapy's feeds of cars as a table, CSV and Parquet, and as XML."""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
+import re
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from xml.sax.xmlreader import AttributesImpl
 
-from scrapy.exporters import BaseItemExporter
+from scrapy.exporters import BaseItemExporter, XmlItemExporter
 from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.utils.conf import feed_complete_default_values_from_settings
 from scrapy.utils.misc import load_object
@@ -116,6 +118,47 @@ class CsvExporter(TableExporter):
                 raise ConfigurationError("its last line is cut short; -O replaces it")
 
 
+class XmlExporter(XmlItemExporter):
+    """In place of Scrapy's, which writes what no parser reads back: here every feed is well formed.
+
+    A character that XML 1.0 cannot hold becomes U+FFFD, and a field whose name is no name in XML an element `field`
+    with the `name` as its attribute.
+    """
+
+    def check_end(self, path: Path) -> None:
+        """A second document is no end of the first."""
+        if path.stat().st_size:
+            raise ConfigurationError("XML cannot be appended to; -O replaces the file")
+
+    def _export_xml_field(self, name: str, serialized_value: Any, depth: int) -> None:
+        self._beautify_indent(depth=depth)
+        tag, attributes = (name, {}) if _XML_NAME.fullmatch(name) else ("field", {"name": _xml_text(name)})
+        self.xg.startElement(tag, AttributesImpl(attributes))
+        if isinstance(serialized_value, Mapping | list):
+            pairs = (
+                serialized_value.items()
+                if isinstance(serialized_value, Mapping)
+                else (("value", value) for value in serialized_value)
+            )
+            self._beautify_newline()
+            for inner, value in pairs:
+                self._export_xml_field(str(inner), value, depth=depth + 1)
+            self._beautify_indent(depth=depth)
+        else:
+            self.xg.characters(_xml_text(str(serialized_value)))
+        self.xg.endElement(tag)
+        self._beautify_newline()
+
+
+_XML_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+"""A name of an element that no parser stumbles over, without a namespace."""
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _xml_text(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)
+
+
 class ParquetExporter(TableExporter):
     """Needs pyarrow. Until the crawl has ended the file cannot be read, since where everything stands comes last."""
 
@@ -137,7 +180,7 @@ def check_feeds(settings: BaseSettings) -> None:
     for uri, asked in settings.getdict("FEEDS").items():
         feed = feed_complete_default_values_from_settings(asked, settings, str(uri))
         exporter = load_object(exporters.get(feed["format"]) or BaseItemExporter)
-        if issubclass(exporter, TableExporter):
+        if issubclass(exporter, TableExporter | XmlExporter):
             path = _local_path(str(uri))
             try:
                 _check_feed(exporter, feed, path)
@@ -146,7 +189,9 @@ def check_feeds(settings: BaseSettings) -> None:
                 raise ConfigurationError(f"{path or feed['format']}: {error}") from error
 
 
-def _check_feed(exporter: type[TableExporter], feed: Mapping[str, Any], path: Path | None) -> None:
+def _check_feed(
+    exporter: type[TableExporter | XmlExporter], feed: Mapping[str, Any], path: Path | None
+) -> None:
     trial = exporter(
         io.BytesIO(),
         fields_to_export=feed["fields"],

@@ -240,6 +240,8 @@ FEED_EXPORTERS = {
     # In Scrapy's place, whose cells hold nested data and run as formulas.
     "csv": "carscraper.exporters.CsvExporter",
     "parquet": "carscraper.exporters.ParquetExporter",
+    # In Scrapy's place, which writes characters and names that XML does not have.
+    "xml": "carscraper.exporters.XmlExporter",
 }
 
 # Logs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,8 +22,12 @@ Cell: TypeAlias = str | int | float | datetime | None
 Row: TypeAlias = tuple[Cell, ...]
 
 _KINDS: dict[type, Kind] = {str: "string", int: "int64", float: "float64"}
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a text begins with that a spreadsheet takes for a formula."""
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""What a text begins with that a spreadsheet takes for a formula, as OWASP lists them, full-width signs included."""
+_CONTROL = ("\t", "\r", "\n")
+"""What else it begins with then: a spreadsheet may take it for the end of the cell."""
+_SKIPPED = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u00ad\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
+"""What one may skip before it looks: white space, controls, marks that nobody sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +84,19 @@ def csv_cell(cell: Cell) -> str | int | float:
     by an apostrophe. Numbers stay numbers.
     """
     if type(cell) is str:
-        return f"'{cell}" if cell.startswith(_FORMULA) else cell
+        return f"'{cell}" if _is_formula(cell) else cell
     if cell is None:
         return ""
     return utc_text(cell) if isinstance(cell, datetime) else cell
+
+
+def _is_formula(text: str) -> bool:
+    if text[:1].isalnum():  # as almost all begin
+        return False
+    if text.startswith(_CONTROL):
+        return True
+    skipped = _SKIPPED.match(text)
+    return text[skipped.end() if skipped else 0 :][:1] in _FORMULA
 
 
 def utc_text(time: datetime) -> str:

@@ -92,12 +92,33 @@ def test_a_listing_without_an_address_has_none_in_the_table() -> None:
     assert Rows().of(replace(car(), url=""))[1] is None
 
 
-@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@a", "\tx", "\rx", "=", "-"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "=1",
+            "+1",
+            "-1",
+            "@a",
+            "\tx",
+            "\rx",
+            "\nx",
+            "=",
+            "-",
+            " =1",
+            "\n=1",
+            "\u00a0=1",
+            "\ufeff=1",
+            " \u3000@a",
+        ),
+        *("\u200b=1", "\x00=1", "\x1b=1", "＝1", "＋1", "－1", "＠a", " ＝1"),
+    ],
+)
 def test_a_text_that_would_be_run_gets_an_apostrophe(text: str) -> None:
     assert csv_cell(text) == "'" + text
 
 
-@pytest.mark.parametrize("text", ["a=1", "1-2", " =1", "'=1", "", "\n=1"])
+@pytest.mark.parametrize("text", ["a=1", "1-2", " a=1", "'=1", "", " ", "x\n=1", "Ω=1"])
 def test_any_other_text_stays_as_it_is(text: str) -> None:
     assert csv_cell(text) == text
 
@@ -121,4 +142,4 @@ def test_null_is_an_empty_cell_and_a_time_is_in_utc() -> None:
 @given(titles)
 def test_no_title_is_left_that_a_spreadsheet_would_run(title: str) -> None:
     cells = [csv_cell(cell) for cell in Rows().of(car(title=title))]
-    assert not any(isinstance(cell, str) and cell[:1] in tuple("=+-@\t\r") for cell in cells)
+    assert not any(isinstance(cell, str) and cell.lstrip()[:1] in tuple("=+-@＝＋－＠") for cell in cells)

@@ -115,6 +115,7 @@ def test_only_names_of_the_internet_are_public(host: str, public: bool) -> None:
         "127.0.0.1 127.0.0.2 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1",
         "255.255.255.255 ::1 :: fe80::1 fe80::1%2 fc00::1 ff02::1 ::ffff:127.0.0.1 ::ffff:10.0.0.1",
         "64:ff9b::7f00:1 2002:7f00:1:: 192.0.2.1 240.0.0.1",
+        "fec0::1 ::127.0.0.1 ::ffff:0:a9fe:a9fe 3fff::1 192.0.0.8 192.0.0.9 2001::1 2001:db8::1 100::1",
     ],
 )
 def test_addresses_of_this_machine_and_its_network_are_not_public(address: str) -> None:

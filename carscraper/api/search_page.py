@@ -280,6 +280,11 @@ def _either(allowed: frozenset[type]) -> str:
     return " or ".join(sorted((_TYPE_NAMES[kind] for kind in named), key=lambda text: (text == "null", text)))
 
 
+def is_listing_id(given: object) -> bool:
+    """Whether it can be the identifier of a listing."""
+    return type(given) is str and _ID.fullmatch(given) is not None
+
+
 class _UnfitError(Exception):
     """Carries what is wrong with one listing to where its position is known."""
 

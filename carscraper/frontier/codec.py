@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -21,9 +21,13 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest
 
 from carscraper.exceptions import CodecError
+from carscraper.frontier.shapes import Shape, departure
 
 VERSION = 1
 
+LONGEST = 16 * 2**20
+"""Bytes of a document: twice as many as an answer may have from which it was made."""
+_LONGEST_REASON = 300
 TRANSIENT_META = ("download_latency",)
 """What Scrapy notes in `meta` about one download, which says nothing about the next."""
 _PROXY_META = ("proxy", "_auth_proxy", "_scheme_proxy", "_pool_proxy")
@@ -93,14 +97,27 @@ def encode(request: Request, spider: Spider) -> bytes:
 
 
 def decode(data: bytes, spider: Spider) -> Request:
-    """Read back what `encode` wrote, for the same spider. Raises `CodecError` for anything else, and nothing
-    but that.
+    """Read back what `encode` wrote, for the same spider; when that declares what it queues, only such.
+
+    Raises `CodecError` for anything else, and nothing but that; its text is short and can be printed.
     """
+    try:
+        return _decode(data, spider)
+    except CodecError as error:
+        raise CodecError(_printable(str(error))) from error
+
+
+def _decode(data: bytes, spider: Spider) -> Request:
+    if len(data) > LONGEST:
+        raise CodecError(f"{len(data)} bytes, more than {LONGEST}")
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise CodecError(f"not JSON: {error}") from error
     _check(document)
+    shapes: Mapping[str, Shape] | None = getattr(spider, "queued", None)
+    if shapes is not None and (problem := departure(document, shapes)):
+        raise CodecError(problem)
     try:
         return Request(
             document["url"],
@@ -119,6 +136,13 @@ def decode(data: bytes, spider: Spider) -> Request:
         )
     except (ValueError, TypeError, LookupError) as error:
         raise CodecError(f"no request can be made of it: {error}") from error
+
+
+def _printable(said: str) -> str:
+    """On one line, short, and nothing in it that a terminal acts on: it may hold what somebody else has written."""
+    return "".join(
+        letter if letter.isprintable() else ascii(letter)[1:-1] for letter in said[:_LONGEST_REASON]
+    )
 
 
 def _leave_out_proxy(document: dict[str, Any]) -> None:

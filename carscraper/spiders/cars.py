@@ -24,6 +24,7 @@ from carscraper.exceptions import ApiError, ConfigurationError, StartUrlRefused
 from carscraper.fingerprints import DISTINCT
 from carscraper.items import Car, SpecGroups
 from carscraper.pages import ListingPage, further_pages, read_page, read_specs, time_text
+from carscraper.queued import queued_requests
 from carscraper.responses.middleware import FETCHED_AT, PAGE, STORE_KEY, response_store
 from carscraper.responses.pages import PageName
 
@@ -57,6 +58,7 @@ class CarsSpider(Spider):
         self.limit, self.filters = read_arguments(arguments)
         self.arguments = arguments
         self._config = config
+        self.queued = queued_requests(config.api_url, self.filters)
         self._read: WeakKeyDictionary[Response, ListingPage] = WeakKeyDictionary()
 
     @classmethod

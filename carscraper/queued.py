@@ -1,0 +1,126 @@
+"""What the crawl of the catalogue queues, declared: nothing else comes out of a queue that others can write to."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from carscraper.api.endpoints import (
+    SearchFilters,
+    check_search_link,
+    page_offset,
+    search_url,
+    spec_url,
+    web_url,
+)
+from carscraper.api.search_page import is_listing_id
+from carscraper.exceptions import ApiError
+from carscraper.fingerprints import DISTINCT
+from carscraper.frontier.shapes import Shape, either, exactly, text, whole
+from carscraper.responses.middleware import PAGE, STORE_KEY
+
+FIRST_TIME = "2020-01-01T00:00:00.000Z"
+"""No listing was read before; ISO times sort as they are written."""
+LATEST = 3600.0
+"""Seconds that a time from a queue may be ahead of this worker's: the clocks of two machines differ."""
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+_NO_END = exactly(None)
+_MOST_SWEEPS = 100
+_FARTHEST = 10**9 + 10**6
+"""Offsets have nine digits at most; an end may be a page behind the last of them."""
+
+
+def queued_requests(
+    api_url: str, filters: SearchFilters, *, clock: Callable[[], float] = time.time
+) -> dict[str, Shape]:
+    """The requests of a crawl of that search, by their callbacks. `clock` tells seconds since the epoch."""
+
+    def page_problem(url: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]) -> str | None:
+        try:
+            check_search_link(api_url, url)
+            offset = page_offset(url)
+        except ApiError as error:
+            return f"url: {error}"
+        if meta[DISTINCT] != str(arguments["sweep"]):
+            return f"meta.{DISTINCT}: not that of the sweep"
+        if arguments["sweep"] == 0:
+            return None if arguments["end"] == offset else "cb_kwargs.end: not the offset of the address"
+        return None if url == _own_page(url, offset) else "url: a page of another search"
+
+    def _own_page(url: str, offset: int) -> str:
+        limits = [value for name, value in parse_qsl(urlsplit(url).query) if name == "page[limit]"]
+        limit = int(limits[0]) if len(limits) == 1 and limits[0].isdecimal() and len(limits[0]) < 10 else 0
+        return search_url(api_url, offset=offset, limit=limit, filters=filters)
+
+    def spec_problem(url: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]) -> str | None:
+        code, _, year = meta[STORE_KEY].rpartition("/")
+        if not (year.isascii() and year.isdecimal() and len(year) == 4):
+            return f"meta.{STORE_KEY}: no code and year"
+        try:
+            if url != spec_url(api_url, code, int(year)):
+                return f"url: not that of meta.{STORE_KEY}"
+        except ApiError as error:
+            return f"meta.{STORE_KEY}: {error}"
+        latest = _time_text(clock() + LATEST)
+        for number, (_, _, scraped_at, _) in enumerate(arguments["listings"]):
+            if scraped_at > latest:
+                return f"cb_kwargs.listings[{number}]: read at {scraped_at}, which has not come yet"
+        if meta[DISTINCT].split(",")[1:] != sorted(row[0] for row in arguments["listings"]):
+            return f"meta.{DISTINCT}: not that of the listings that wait"
+        return None
+
+    return {
+        "parse_page": Shape(
+            arguments={"sweep": whole(0, _MOST_SWEEPS), "end": either(_NO_END, whole(0, _FARTHEST))},
+            meta={DISTINCT: text(3), PAGE: exactly(True), "verbatim_url": exactly(True)},
+            problem=page_problem,
+        ),
+        "parse_spec": Shape(
+            arguments={"listings": _are_listings},
+            meta={
+                DISTINCT: text(10**6),
+                STORE_KEY: text(200),
+                "handle_httpstatus_list": exactly([404]),
+                "verbatim_url": exactly(True),
+            },
+            problem=spec_problem,
+        ),
+    }
+
+
+def _are_listings(rows: Any) -> bool:
+    """Rows of id, address, time and attributes, as `CarsSpider.parse_spec` takes them."""
+    return type(rows) is list and len(rows) > 0 and all(map(_is_listing, rows))
+
+
+def _is_listing(row: Any) -> bool:
+    if type(row) is not list or len(row) != 4:
+        return False
+    listing_id, url, scraped_at, attributes = row
+    return (
+        is_listing_id(listing_id)
+        and type(url) is str
+        and url == web_url(url)
+        and type(attributes) is dict
+        and type(scraped_at) is str
+        and _is_time(scraped_at)
+    )
+
+
+def _is_time(written: str) -> bool:
+    if not _TIME.fullmatch(written) or written < FIRST_TIME:
+        return False
+    try:
+        datetime.fromisoformat(written)
+    except ValueError:
+        return False
+    return True
+
+
+def _time_text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.999Z")

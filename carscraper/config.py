@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _Number = TypeVar("_Number", int, float)
 
+LARGEST = 64 * 1024 * 1024
+"""Bytes of an answer that no setting may allow more than: it is parsed as a whole, into ten times as much memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -32,6 +35,8 @@ class Config:
     spec_ttl: float
     keep_pages: float
     responses_max_bytes: int
+    max_page_bytes: int
+    max_spec_bytes: int
     batch_size: int
     batch_seconds: float
     max_sweeps: int
@@ -68,6 +73,8 @@ class Config:
             spec_ttl=seconds("CARS_SPEC_TTL", 0),
             keep_pages=seconds("CARS_KEEP_PAGES", 0),
             responses_max_bytes=whole("CARS_RESPONSES_MAX_BYTES", 0, 2**50),
+            max_page_bytes=whole("CARS_MAX_PAGE_BYTES", 1024, LARGEST),
+            max_spec_bytes=whole("CARS_MAX_SPEC_BYTES", 1024, LARGEST),
             batch_size=whole("CARS_BATCH_SIZE", 1, 100_000),
             batch_seconds=seconds("CARS_BATCH_SECONDS", 0.01, 1.0),
             max_sweeps=whole("CARS_MAX_SWEEPS", 1, 100),

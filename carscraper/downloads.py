@@ -6,7 +6,8 @@ import asyncio
 import errno
 import ipaddress
 import socket
-from typing import TYPE_CHECKING, ClassVar, NoReturn, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 from urllib.parse import urlsplit
 
 from aiohttp import ClientHttpProxyError, ClientResponseError, TCPConnector
@@ -15,6 +16,7 @@ from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.exceptions import DownloadFailedError
 
 from carscraper.config import Config
+from carscraper.heads import BoundedResponseHandler
 from carscraper.retry.middleware import RequestFailed
 from carscraper.scheduler import frontier_scheduler
 from carscraper.stopping import is_stopping
@@ -103,8 +105,9 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
     """Scrapy's handler on aiohttp, which takes half the CPU time of Scrapy's own client per request.
 
     When the API's host is a public name, it is refused any address that is not public: whoever controls the
-    name server must not lead this crawl to the machine that it runs on, or the network around it. Nothing is
-    sent any more once the crawl is being stopped, and what is on the wire then has a few seconds left.
+    name server must not lead this crawl to the machine that it runs on, or the network around it. What comes before
+    a body is bounded (`heads.py`). Nothing is sent any more once the crawl is being stopped, and what is on the wire
+    then has a few seconds left.
     """
 
     experimental: ClassVar[bool] = False  # its warning is for those who have not tested it
@@ -115,8 +118,9 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
         self._abandoned: set[asyncio.Task[object]] = set()
         self._watching: asyncio.Task[None] | None = None
         host = (urlsplit(Config.from_settings(crawler.settings).api_url).hostname or "").lower()
+        connector = cast("TCPConnector", self._session.connector)
+        connector._factory = cast("Any", partial(BoundedResponseHandler, loop=connector._loop))
         if is_public_name(host):
-            connector = cast("TCPConnector", self._session.connector)
             connector._resolver = GuardedResolver(connector._resolver, host)
 
     async def download_request(self, request: Request) -> Response:

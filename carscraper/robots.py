@@ -10,15 +10,16 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware as ScrapyRobotsTxtMiddleware
-from scrapy.exceptions import CannotResolveHostError, DownloadConnectionRefusedError
+from scrapy.exceptions import CannotResolveHostError, DownloadConnectionRefusedError, StopDownload
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import build_from_crawler
 
 from carscraper.api.endpoints import api_origin
 from carscraper.config import Config
 from carscraper.exceptions import CarscraperError
+from carscraper.responses.decompression import UNBOUNDED
 from carscraper.retry.backoff import backoff
 from carscraper.retry.middleware import RequestFailed
 from carscraper.scheduler import frontier_scheduler
@@ -26,12 +27,15 @@ from carscraper.stopping import is_stopping, stop_crawl
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from scrapy.robotstxt import RobotParser
 
 logger = logging.getLogger(__name__)
 
 _REDIRECTS = 5
 """As many as RFC 9309 has a crawler follow; the allow-list lets none leave the API's host."""
+_LONGEST = 500 * 1024
+"""Bytes that are read, as many as RFC 9309 demands: asking the rules beyond for each request costs more than it."""
 
 _NOBODY = DownloadConnectionRefusedError, CannotResolveHostError
 _SSL_CONTEXT = re.compile(r" ssl:(default|<[^>]*>)")
@@ -50,7 +54,8 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
     time that grows with each failure, and after `RETRY_TIMES` of them the crawl stops with the finish reason
     `robots_unavailable`. When nobody is there at all at the first try, this process stops at once, with
     `site_unreachable`: whoever has just started it wants to know, and nothing is lost. Under another scheduler
-    than the frontier's, the requests are dropped.
+    than the frontier's, the requests are dropped. Of one that is longer than 500 KiB, the lines before that hold, and
+    no more is read.
 
     Stat: `robotstxt/unavailable`.
     """
@@ -111,15 +116,16 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
             asked = Request(
                 url,
                 priority=self.DOWNLOAD_PRIORITY,
-                meta={"dont_obey_robotstxt": True, "dont_retry": True},
+                meta={"dont_obey_robotstxt": True, "dont_retry": True, UNBOUNDED: True},
+                headers={"Accept-Encoding": "identity"},  # what is packed cannot be cut
                 callback=NO_CALLBACK,
             )
-            response = await self.crawler.engine.download_async(asked)
+            response = await self._download(asked)
             self._stats.inc_value(f"robotstxt/response_status_count/{response.status}")
-            if response.flags:
-                raise RobotsUnavailable(f"its body is {', '.join(response.flags)}")
+            if faults := [flag for flag in response.flags if flag != "download_stopped"]:
+                raise RobotsUnavailable(f"its body is {', '.join(faults)}")
             if 200 <= response.status < 300:
-                return build_from_crawler(self._parserimpl, self.crawler, response.body)
+                return build_from_crawler(self._parserimpl, self.crawler, _beginning(response.body))
             location = response.headers.get("Location")
             if 300 <= response.status < 400 and location:
                 url = urljoin(url, location.decode("latin-1"))
@@ -130,6 +136,23 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
             else:
                 break
         raise RobotsUnavailable(f"status {response.status}")
+
+    async def _download(self, asked: Request) -> Response:
+        """The answer, of which no more is read than counts."""
+        received = 0
+
+        def stop_when_enough(data: bytes, request: Request) -> None:
+            nonlocal received
+            if request is asked:
+                received += len(data)
+                if received > _LONGEST:
+                    raise StopDownload(fail=False)
+
+        self.crawler.signals.connect(stop_when_enough, signals.bytes_received)
+        try:
+            return await self.crawler.engine.download_async(asked)
+        finally:
+            self.crawler.signals.disconnect(stop_when_enough, signals.bytes_received)
 
     def _note_failure(self, request: Request, error: Exception) -> None:
         """Let the site rest, or stop."""
@@ -150,3 +173,11 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         scheduler = frontier_scheduler(self.crawler)
         if scheduler:
             scheduler.pause(request, delay)
+
+
+def _beginning(body: bytes) -> bytes:
+    """The lines that count. One that is cut in the middle would forbid more than it says."""
+    if len(body) <= _LONGEST:
+        return body
+    logger.warning("robots.txt is longer than %d bytes; what is behind them does not count", _LONGEST)
+    return body[:_LONGEST].rpartition(b"\n")[0]

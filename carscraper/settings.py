@@ -40,6 +40,16 @@ CARS_RESPONSES_MAX_BYTES = os.environ.get("CARS_RESPONSES_MAX_BYTES", str(1024**
 seen to at a crawl's start and end.
 """
 
+CARS_MAX_PAGE_BYTES = os.environ.get("CARS_MAX_PAGE_BYTES", str(4 * 1024**2))
+"""Bytes of a listing page at most, unpacked, 1024 to 64 MiB: one of 1000 listings has 2 MB. A larger one is let go at
+that size and counts as failed.
+"""
+
+CARS_MAX_SPEC_BYTES = os.environ.get("CARS_MAX_SPEC_BYTES", str(256 * 1024))
+"""Bytes of a specification at most, unpacked, 1024 to 64 MiB: one has about 15 KB, and each listing that shares it
+repeats it on the disk. A larger one counts as failed.
+"""
+
 CARS_BATCH_SIZE = os.environ.get("CARS_BATCH_SIZE", "500")
 """Records per batch. Larger ones save fsyncs; four of them may be in memory at once."""
 
@@ -139,7 +149,8 @@ RETRY_TIMES = 8  # with the waits of retry/backoff.py this spans a few minutes, 
 # Safety
 
 DOWNLOAD_VERIFY_CERTIFICATES = True  # off in Scrapy
-DOWNLOAD_MAXSIZE = 8 * 1024 * 1024  # bytes; a page of 1000 listings has 2 MB. Scrapy's default is 1 GiB
+# Bytes, whatever the kind of answer; CARS_MAX_PAGE_BYTES and CARS_MAX_SPEC_BYTES are closer. Scrapy's default is 1 GiB.
+DOWNLOAD_MAXSIZE = 8 * 1024 * 1024
 DOWNLOAD_WARNSIZE = 0
 REMOTE_CONTROL_ENABLED = False  # on in Scrapy 2.19: a server that executes Python
 TELNETCONSOLE_ENABLED = False  # the same, and it logs its password

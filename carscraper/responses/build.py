@@ -20,6 +20,15 @@ def build_response_store(settings: BaseSettings, *, spider: str) -> ResponseStor
     client = redis_client(settings)
     if client is not None:
         return RedisResponseStore(
-            client, prefix=f"{{{spider}}}", ttl=config.keep_specs, crawl_ttl=config.keep_pages
+            client,
+            prefix=f"{{{spider}}}",
+            ttl=config.keep_specs,
+            crawl_ttl=config.keep_pages,
+            max_shared=config.max_spec_bytes,
+            max_of_crawl=config.max_page_bytes,
         )
-    return SqliteResponseStore(config.output_dir / "responses.sqlite")
+    return SqliteResponseStore(
+        config.output_dir / "responses.sqlite",
+        max_shared=config.max_spec_bytes,
+        max_of_crawl=config.max_page_bytes,
+    )

@@ -1,4 +1,4 @@
-"""Compressed bodies unpacked, within bounds; one that cannot be is flagged instead of dropped."""
+"""How large an answer may be, by its kind; compressed bodies unpacked, within that."""
 
 from __future__ import annotations
 
@@ -7,28 +7,66 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http.request import NO_CALLBACK
+
+from carscraper.config import Config
+from carscraper.responses.middleware import PAGE, STORE_KEY
 
 if TYPE_CHECKING:
     from scrapy import Request
+    from scrapy.crawler import Crawler
     from scrapy.http import Response
 
 logger = logging.getLogger(__name__)
 
+UNBOUNDED = "unbounded_download"
+"""`meta` key: whoever asks stops the download by himself. Heeded only without a callback, which what comes from a queue
+has; what is unpacked is bounded all the same.
+"""
+MOST_ENCODINGS = 3
+"""Encodings around one body at most: one is usual, two come from a server behind a proxy that packs once more."""
+
 
 class DecompressionMiddleware(HttpCompressionMiddleware):
-    """Scrapy's own, which raises when a body is damaged or grows above `DOWNLOAD_MAXSIZE`.
+    """Scrapy's own, which raises when a body is damaged or grows above its limit.
 
     What is raised on a response's way back is seen by no other middleware, and so the request would be lost
-    without a trace. Here such a response goes on without its body, with the flag `undecodable` or
-    `too_large`, which the retry middleware heeds.
+    without a trace. Here such a response goes on without its body, with the flag `undecodable`, `too_large` or
+    `encoded_too_often`, which the retry middleware heeds.
+
+    The limit is `CARS_MAX_PAGE_BYTES` for a listing page, `CARS_MAX_SPEC_BYTES` for a specification, and never more
+    than `DOWNLOAD_MAXSIZE`. It is set here, next to the downloader, so that nothing that comes from a queue can
+    change it; the download handler keeps to it while a body arrives.
     """
+
+    def __init__(self, *, crawler: Crawler) -> None:
+        super().__init__(crawler=crawler)
+        config = Config.from_settings(crawler.settings)
+        most = crawler.settings.getint("DOWNLOAD_MAXSIZE") or config.max_page_bytes
+        self._most = most
+        self._limits = {PAGE: min(config.max_page_bytes, most), STORE_KEY: min(config.max_spec_bytes, most)}
+
+    def process_request(self, request: Request, spider: Any = None) -> None:
+        """Say which encodings are understood, and how large the answer may be."""
+        super().process_request(request)
+        unbounded = UNBOUNDED in request.meta and request.callback is NO_CALLBACK
+        request.meta["download_maxsize"] = 0 if unbounded else self._limit(request)
+
+    def _limit(self, request: Request) -> int:
+        return next((limit for kind, limit in self._limits.items() if kind in request.meta), self._most)
 
     def process_response(
         self, request: Request, response: Response, spider: Any = None
     ) -> Request | Response:
         """The response with its body unpacked, or without and with a flag."""
-        if b"Content-Encoding" not in response.headers:
+        encodings = response.headers.getlist("Content-Encoding")
+        if not encodings:
             return response
+        layers = sum(encoding.count(b",") + 1 for encoding in encodings)
+        if layers > MOST_ENCODINGS:
+            logger.warning("Cannot unpack %s: %d encodings around one body", response, layers)
+            return self._emptied(response, "encoded_too_often")
+        request.meta["download_maxsize"] = self._limit(request)
         try:
             return super().process_response(request, response)
         except IgnoreRequest:  # logged by Scrapy, with both sizes

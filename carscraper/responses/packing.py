@@ -5,7 +5,9 @@ from __future__ import annotations
 import zstandard
 
 MAX_BODY = 64 * 1024 * 1024
-"""Bytes. A larger body is not stored, and a stored one that claims to be larger is damaged."""
+"""Bytes. What a store takes at most when it is told no closer limit: a larger body is not stored, and a stored one that
+claims to be larger is damaged.
+"""
 
 _LEVEL = 3
 
@@ -25,11 +27,17 @@ class Packer:
         """One frame with its length and checksum."""
         return self._compressor.compress(body)
 
-    def unpack(self, frame: bytes) -> bytes:
-        """What was packed. Raises `DamagedError`, also before a forged length takes up memory."""
+    def unpack(self, frame: bytes, most: int = MAX_BODY) -> bytes:
+        """What was packed. Raises `DamagedError`, also for more than `most` bytes, before they take up memory."""
         try:
-            if not 0 <= zstandard.frame_content_size(frame) <= MAX_BODY:
-                raise DamagedError("no length, or one beyond what is ever stored")
+            length = zstandard.frame_content_size(frame)
+            if not 0 <= length <= most:
+                raise DamagedError(f"it says to have {length} bytes, and {most} are stored at most")
             return self._decompressor.decompress(frame, read_across_frames=False, allow_extra_data=False)
         except zstandard.ZstdError as error:
             raise DamagedError(str(error)) from error
+
+
+def largest_frame(body: int) -> int:
+    """Bytes that a body of that many can be packed into at most."""
+    return body + body // 128 + 1024  # what cannot be made smaller grows by less than a hundredth

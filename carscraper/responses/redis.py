@@ -7,22 +7,24 @@ import logging
 import math
 import struct
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import redis.asyncio
 from redis.exceptions import RedisError
 
 from carscraper.responses.contract import Pruned, StoredCrawl, StoredResponse
-from carscraper.responses.packing import MAX_BODY, DamagedError, Packer
+from carscraper.responses.packing import MAX_BODY, DamagedError, Packer, largest_frame
 from carscraper.responses.rare_log import RareLog
 
 _HEADER = struct.Struct(">BHdI")
 _FORMAT = 1
 _STRETCH = 200
 """Shared answers per round trip when many are read or removed."""
-_CRAWL_STRETCH = 50
-"""Answers of a crawl per round trip: a listing page is thirty times as large as a specification."""
+_CRAWL_STRETCH = 8
+"""Answers of a crawl per round trip: each may be as large as a listing page."""
+_LONGEST_URL = 8192
 _CENTURY = 100 * 365 * 86_400.0
 _FAILURES = (RedisError, OSError)
 
@@ -49,13 +51,14 @@ class RedisResponseStore:
         hash: key to answer, in the form above, of what belongs to that crawl. Expires as a whole, `crawl_ttl`
         after the last one was put.
 
-    All keys share one hash tag, so that one MGET may ask for many of them on every server that speaks this
+    All keys share one hash tag, so that one script may read many of them on every server that speaks this
     protocol, and the tag is the frontier's, since a crawl needs both: a specification takes up about 1 KB, a
     listing page 20 KB; the whole catalogue 20 MB and, for each crawl that is kept, 20 MB more.
 
     A server that is down, slow, full or restarted makes misses and lost entries, never an error: every call
-    gives up after `patience` seconds. The client belongs to the store, which closes it, and must not decode
-    responses.
+    gives up after `patience` seconds. What others have put there is read only as far as it can be an answer: a
+    value that is too large, or says to be, counts as damaged. The client belongs to the store, which closes it, and
+    must not decode responses.
     """
 
     def __init__(
@@ -65,16 +68,22 @@ class RedisResponseStore:
         *,
         ttl: float,
         crawl_ttl: float,
+        max_shared: int = MAX_BODY,
+        max_of_crawl: int = MAX_BODY,
         patience: float = 2.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`ttl`, `crawl_ttl` and `patience` are seconds."""
+        """`ttl`, `crawl_ttl` and `patience` are seconds; `max_shared` and `max_of_crawl` bytes of a body."""
         self._client: Any = client  # its annotations mix the synchronous and the asynchronous answers
         self._prefix = f"{prefix}:response:"
         self._claim_prefix = f"{prefix}:response-claim:"
         self._crawl_prefix = f"{prefix}:responses-of:"
         self._ttl_ms = _milliseconds(ttl)
         self._crawl_ttl_ms = _milliseconds(crawl_ttl)
+        self._max_shared = max_shared
+        self._max_of_crawl = max_of_crawl
+        self._read_shared = self._client.register_script(_lua("read_shared"))
+        self._read_of_crawl = self._client.register_script(_lua("read_of_crawl"))
         self._patience = patience
         self._clock = clock
         self._packer = Packer()
@@ -88,7 +97,7 @@ class RedisResponseStore:
         return await self._call("ping") is not None
 
     async def get_many(self, keys: Sequence[str], max_age: float) -> dict[str, StoredResponse]:
-        """One MGET for all keys."""
+        """One round trip for all keys."""
         since = self._clock() - max_age
         return {stored.key: stored for stored in await self._read(keys) if stored.fetched_at > since}
 
@@ -107,7 +116,7 @@ class RedisResponseStore:
         crawl_id: str | None = None,
     ) -> bool:
         """One round trip, which ends the claim too; twice, as after a lost reply, has the effect of once."""
-        if len(body) > MAX_BODY:
+        if len(body) > (self._max_shared if crawl_id is None else self._max_of_crawl):
             self._log.warning("An answer is too large for the response store", f"{len(body)} bytes")
             return False
         fetched_at = self._clock() if fetched_at is None else fetched_at
@@ -161,8 +170,11 @@ class RedisResponseStore:
         keys = await self._keys_of(crawl_id)
         for start in range(0, len(keys), _CRAWL_STRETCH):
             stretch = keys[start : start + _CRAWL_STRETCH]
-            values = await self._call("hmget", self._crawl_prefix + crawl_id, stretch)
-            for stored in self._unpacked(stretch, values):
+            most = _largest_value(self._max_of_crawl)
+            values = await self._in_time(
+                self._read_of_crawl([self._crawl_prefix + crawl_id], [most, *stretch])
+            )
+            for stored in self._unpacked(stretch, values, self._max_of_crawl):
                 yield stored
 
     async def size(self) -> int:
@@ -206,9 +218,10 @@ class RedisResponseStore:
         """Close the client."""
         await self._client.aclose()
 
-    async def _read(self, keys: Sequence[str]) -> list[StoredResponse]:
-        values = await self._call("mget", [self._prefix + key for key in keys]) if keys else None
-        return self._unpacked(keys, values)
+    async def _read(self, keys: Sequence[str]) -> Iterator[StoredResponse]:
+        most, names = _largest_value(self._max_shared), [self._prefix + key for key in keys]
+        values = await self._in_time(self._read_shared(names, [most])) if keys else None
+        return self._unpacked(keys, values, self._max_shared)
 
     async def _keys_of(self, crawl_id: str) -> list[str]:
         """Keys of what the crawl has put, sorted."""
@@ -216,9 +229,12 @@ class RedisResponseStore:
         return sorted(name.decode() for name in names or ())
 
     async def _call(self, command: str, *arguments: Any, **options: Any) -> Any:
+        return await self._in_time(getattr(self._client, command)(*arguments, **options))
+
+    async def _in_time(self, call: Awaitable[Any]) -> Any:
         try:
             async with asyncio.timeout(self._patience):
-                return await getattr(self._client, command)(*arguments, **options)
+                return await call
         except _FAILURES as error:
             self._log.warning("The response store could not be read", repr(error))
             return None
@@ -251,18 +267,26 @@ class RedisResponseStore:
         measured = zip(answers[::2], answers[1::2], names, strict=True)
         return [_Measured(ends, size, name) for ends, size, name in measured if size is not None]
 
-    def _unpacked(self, keys: Sequence[str], values: Sequence[bytes | None] | None) -> list[StoredResponse]:
-        """What is stored under the keys, `values` being what the server has there, in their order."""
-        found = []
+    def _unpacked(
+        self, keys: Sequence[str], values: Sequence[bytes | int | None] | None, most: int
+    ) -> Iterator[StoredResponse]:
+        """What is stored under the keys, one after the other, `values` being what the scripts have returned."""
         for key, value in zip(keys, values or (), strict=False):
-            if value is not None:
-                try:
-                    found.append(_read_value(key, value, self._packer))
-                except (DamagedError, struct.error, UnicodeDecodeError) as error:
-                    self._log.warning(
-                        "A stored answer is damaged and will be fetched again", f"{key!r}: {error}"
-                    )
-        return found
+            if value is None:
+                continue
+            try:
+                yield _read_value(key, value, self._packer, most)
+            except (DamagedError, struct.error, UnicodeDecodeError) as error:
+                self._log.warning("A stored answer is damaged and will be fetched again", f"{key!r}: {error}")
+
+
+def _lua(name: str) -> str:
+    return (files(__package__) / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _largest_value(body: int) -> int:
+    """Bytes of the value of an answer whose body has that many, at most."""
+    return largest_frame(body) + _HEADER.size + _LONGEST_URL
 
 
 def _milliseconds(seconds: float) -> int:
@@ -279,11 +303,12 @@ def _fetched_at(header: bytes) -> float:
     return float(fetched_at) if form == _FORMAT else -math.inf
 
 
-def _read_value(key: str, value: bytes, packer: Packer) -> StoredResponse:
+def _read_value(key: str, value: bytes | int, packer: Packer, most: int) -> StoredResponse:
+    if isinstance(value, int):
+        raise DamagedError(f"it has {value} bytes, and {_largest_value(most)} are stored at most")
     form, status, fetched_at, length = _HEADER.unpack_from(value)
     start = _HEADER.size + length
     if form != _FORMAT or len(value) < start:
         raise DamagedError("an unknown format, or cut")
-    return StoredResponse(
-        key, status, value[_HEADER.size : start].decode(), fetched_at, packer.unpack(value[start:])
-    )
+    url = value[_HEADER.size : start].decode()
+    return StoredResponse(key, status, url, fetched_at, packer.unpack(value[start:], most))

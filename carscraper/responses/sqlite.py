@@ -19,7 +19,7 @@ import orjson
 
 from carscraper.exceptions import ConfigurationError, ForeignFile
 from carscraper.responses.contract import Pruned, StoredCrawl, StoredResponse
-from carscraper.responses.packing import MAX_BODY, DamagedError, Packer
+from carscraper.responses.packing import MAX_BODY, DamagedError, Packer, largest_frame
 from carscraper.responses.rare_log import RareLog
 
 APPLICATION_ID, VERSION = 1130451571, 1
@@ -31,8 +31,8 @@ _BUSY_LOOK = 0.02
 _WAL_BYTES = 16 * 1024 * 1024
 _STRETCH = 200
 """Shared rows removed between two chances for other work."""
-_CRAWL_STRETCH = 50
-"""Rows of a crawl read or removed between them: a listing page is thirty times as large as a specification."""
+_CRAWL_STRETCH = 8
+"""Rows of a crawl read or removed between them: each may be as large as a listing page."""
 _HEADER = 100
 _MAGIC = b"SQLite format 3\x00"
 
@@ -50,10 +50,20 @@ class SqliteResponseStore:
     """
 
     def __init__(
-        self, path: Path, *, patience: float = _PATIENCE, clock: Callable[[], float] = time.time
+        self,
+        path: Path,
+        *,
+        max_shared: int = MAX_BODY,
+        max_of_crawl: int = MAX_BODY,
+        patience: float = _PATIENCE,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`patience`: seconds that it waits for another process that makes the file, or writes."""
+        """`patience`: seconds that it waits for another process that makes the file, or writes; `max_shared` and
+        `max_of_crawl`: bytes of a body, beyond which it is not stored, and a stored one is damaged.
+        """
         self._path = path
+        self._max_shared = max_shared
+        self._max_of_crawl = max_of_crawl
         self._patience = patience
         self._clock = clock
         self._packer = Packer()
@@ -96,7 +106,7 @@ class SqliteResponseStore:
         crawl_id: str | None = None,
     ) -> bool:
         """One transaction, without waiting for the disk."""
-        if len(body) > MAX_BODY:
+        if len(body) > self._most(crawl_id):
             self._log.warning("An answer is too large for the response store", f"{len(body)} bytes")
             return False
         row = {
@@ -177,9 +187,15 @@ class SqliteResponseStore:
         return self._connection
 
     def _look_up(self, keys: Sequence[str], since: float, crawl_id: str | None) -> Iterator[StoredResponse]:
-        arguments = {"keys": orjson.dumps(list(keys)).decode(), "since": since, "crawl_id": crawl_id}
+        most = self._most(crawl_id)
+        arguments = {
+            "keys": orjson.dumps(list(keys)).decode(),
+            "since": since,
+            "crawl_id": crawl_id,
+            "most": largest_frame(most),
+        }
         for row in self._rows(self._get_many, arguments):
-            stored = self._unpacked(*row)
+            stored = self._unpacked(row, most)
             if stored is not None:
                 yield stored
 
@@ -190,9 +206,13 @@ class SqliteResponseStore:
             self._log.warning("The response store could not be read", f"{self._path}: {error}")
             return []
 
-    def _unpacked(self, key: str, status: Any, url: Any, fetched_at: Any, body: Any) -> StoredResponse | None:
+    def _most(self, crawl_id: str | None) -> int:
+        return self._max_shared if crawl_id is None else self._max_of_crawl
+
+    def _unpacked(self, row: tuple[Any, ...], most: int) -> StoredResponse | None:
+        key, status, url, fetched_at, body = row
         try:
-            return _checked(key, status, url, fetched_at, body, self._packer)
+            return _checked(key, status, url, fetched_at, body, self._packer, most)
         except DamagedError as error:
             self._log.warning("A stored answer is damaged and will be fetched again", f"{key!r}: {error}")
             return None
@@ -216,10 +236,14 @@ class SqliteResponseStore:
         return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
 
 
-def _checked(key: str, status: Any, url: Any, fetched_at: Any, body: Any, packer: Packer) -> StoredResponse:
+def _checked(
+    key: str, status: Any, url: Any, fetched_at: Any, body: Any, packer: Packer, most: int
+) -> StoredResponse:
+    if type(body) is int:
+        raise DamagedError(f"it has {body} bytes, and {largest_frame(most)} are stored at most")
     if not (type(status) is int and type(url) is str and type(fetched_at) is float and type(body) is bytes):
         raise DamagedError("a column of another type")
-    return StoredResponse(key, status, url, fetched_at, packer.unpack(body))
+    return StoredResponse(key, status, url, fetched_at, packer.unpack(body, most))
 
 
 def _refuse_foreign(path: Path) -> None:

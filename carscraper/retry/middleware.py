@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 _SNIPPET = 200
 """Bytes of a body that go into the reason of a dead letter."""
-_NOT_WHOLE = frozenset(("partial", "dataloss", "undecodable", "too_large"))
+_NOT_WHOLE = frozenset(("partial", "dataloss", "undecodable", "too_large", "encoded_too_often"))
 """Flags of responses whose body is not what was sent: Scrapy's own, and those of `responses.decompression`."""
 _PROXY_REFUSES = 407
 """Not the site's answer, but that of a proxy on the way to it, which may be another one at the next try."""
@@ -66,7 +66,7 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         self, request: Request, response: Response, spider: Any = None
     ) -> Request | Response:
         """Retry by status or flag; raises `RequestFailed` once the scheduler knows what to do."""
-        fault = self._fault(response)
+        fault = self._fault(request, response)
         if fault is None or request.meta.get("dont_retry", False):
             return response
         scheduler = frontier_scheduler(self.crawler)
@@ -114,12 +114,13 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         self.crawler.stats.inc_value("retry/count")
         scheduler.retry(request, delay, reason)
 
-    def _fault(self, response: Response) -> str | None:
+    def _fault(self, request: Request, response: Response) -> str | None:
         """What is wrong with a response, by status and flags; None when it may be an answer."""
         if response.status in self.retry_http_codes or response.status == _PROXY_REFUSES:
             return f"status {response.status}"
         if response.flags and (flags := _NOT_WHOLE.intersection(response.flags)):
-            return f"status {response.status}, but the body is {', '.join(sorted(flags))}"
+            limit = f" ({request.meta.get('download_maxsize')} bytes at most)" if "too_large" in flags else ""
+            return f"status {response.status}, but the body is {', '.join(sorted(flags))}{limit}"
         return None
 
     def _asked_to_wait(self, response: Response) -> float | None:

@@ -7,7 +7,6 @@ import io
 import os
 import re
 from abc import abstractmethod
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from xml.sax.xmlreader import AttributesImpl
 
+import orjson
 from scrapy.exporters import BaseItemExporter, XmlItemExporter
 from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.utils.conf import feed_complete_default_values_from_settings
@@ -24,15 +24,16 @@ from w3lib.url import file_uri_to_path
 from carscraper.api.units import SpecColumns, spec_columns
 from carscraper.encoders import CsvEncoder, Encoder, ParquetEncoder
 from carscraper.exceptions import ConfigurationError
-from carscraper.items import Car
+from carscraper.items import Car, SpecGroups
 from carscraper.tables import Column, Row, Rows
+from carscraper.weighed import WeighedCache
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
-_SPECS = 512
-"""Specifications kept ready: as many as the spider keeps parsed, whose cars come soon after each other."""
+_SPECS = 4 * 1024**2
+"""Bytes of the specifications of which the columns are kept: cars that share one come close together."""
 
 
 class TableExporter(BaseItemExporter):
@@ -49,7 +50,7 @@ class TableExporter(BaseItemExporter):
         self._places, columns = _chosen(self._table.columns, self.fields_to_export)
         self.encoder = self.make_encoder(columns, self._kwargs)
         self._waiting: list[Row] = []
-        self._ready: OrderedDict[int, tuple[list[dict[str, Any]], SpecColumns]] = OrderedDict()
+        self._ready: WeighedCache[int, tuple[list[dict[str, Any]], SpecColumns]] = WeighedCache(_SPECS)
 
     @abstractmethod
     def make_encoder(self, columns: Sequence[Column], options: dict[str, Any]) -> Encoder:
@@ -82,9 +83,9 @@ class TableExporter(BaseItemExporter):
         # By identity, which is safe while the groups are held here: cars of one specification share one list.
         ready = self._ready.get(id(groups))
         if ready is None:
-            ready = self._ready[id(groups)] = groups, spec_columns(groups)
-            if len(self._ready) > _SPECS:
-                self._ready.popitem(last=False)
+            ready = groups, spec_columns(groups)
+            text = groups.json if isinstance(groups, SpecGroups) else orjson.dumps(groups)
+            self._ready.put(id(groups), ready, len(text))
         return ready[1]
 
     def _write_waiting(self) -> None:

@@ -8,6 +8,13 @@ import orjson
 
 from carscraper.exceptions import ApiError
 
+DEEPEST = 32
+"""Levels of lists and objects that a listing or a specification may have. The API's have five; MongoDB takes 100, and
+what writes JSON here 254.
+"""
+LARGEST_LISTING = 256 * 1024
+"""Bytes of JSON that a listing may have; one has about 2 KB."""
+_ALL_BUT_BRACKETS = bytes(set(range(256)).difference(b"[]{}"))
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -42,3 +49,38 @@ def shown(value: object) -> str:
 def step(name: str) -> str:
     """A field's name as a step of a path; an odd one is quoted and cut: it cannot forge a log line."""
     return name if _PLAIN_NAME.fullmatch(name) else repr(name[:64])
+
+
+def may_be_deep(body: bytes) -> bool:
+    """False when nothing in a body of JSON is nested deeper than `DEEPEST`, as is seen of nearly every answer without a
+    look at its values.
+    """
+    brackets = body.translate(None, _ALL_BUT_BRACKETS)
+    for _ in range(DEEPEST):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return bool(brackets)
+
+
+def excess(entry: object) -> str | None:
+    """What is too much of a listing, in words; None when it is within its bounds."""
+    if is_deep(entry):
+        return f"is nested deeper than {DEEPEST} levels"
+    size = len(orjson.dumps(entry))
+    return f"has {size} bytes, where {LARGEST_LISTING} are enough" if size > LARGEST_LISTING else None
+
+
+def is_deep(value: object) -> bool:
+    """Whether a value has more than `DEEPEST` levels of lists and objects."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True

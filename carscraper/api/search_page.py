@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
-from carscraper.api.body import read_object, shown, step
+from carscraper.api.body import LARGEST_LISTING, excess, may_be_deep, read_object, shown, step
 from carscraper.api.endpoints import key_problem, web_url
 from carscraper.exceptions import ApiError
 
@@ -158,8 +158,9 @@ def parse_search_page(body: bytes) -> SearchPage:
     )
     links = _links(_object(top, "links"), unknown)
     misfits: list[Misfit] = []
-    listings = _listings(top, "data", "data", misfits, unknown)
-    featured = _featured(meta_fields, misfits, unknown)
+    weigh = len(body) > LARGEST_LISTING or may_be_deep(body)
+    listings = _listings(top, "data", "data", misfits, unknown, weigh=weigh)
+    featured = _featured(meta_fields, misfits, unknown, weigh=weigh)
     return SearchPage(meta, links, listings, tuple(misfits), featured, frozenset(unknown))
 
 
@@ -199,7 +200,9 @@ def _links(links: dict[str, Any], unknown: set[str]) -> Links:
     return Links(*(links.get(name) for name in ("self", "first", "next", "prev", "last")))  # type: ignore[arg-type]
 
 
-def _featured(meta: dict[str, Any], misfits: list[Misfit], unknown: set[str]) -> tuple[Listing, ...]:
+def _featured(
+    meta: dict[str, Any], misfits: list[Misfit], unknown: set[str], *, weigh: bool
+) -> tuple[Listing, ...]:
     holder = meta.get("featured_listings")
     if holder is None or holder == []:  # an empty object may come as an empty list
         return ()
@@ -207,18 +210,21 @@ def _featured(meta: dict[str, Any], misfits: list[Misfit], unknown: set[str]) ->
     if type(holder) is not dict:
         raise ApiError(path, _departs(holder, "an object"))
     _note_unknown(f"{path}.", holder, frozenset({"data"}), unknown)
-    return _listings(holder, "data", f"{path}.data", misfits, unknown)
+    return _listings(holder, "data", f"{path}.data", misfits, unknown, weigh=weigh)
 
 
 def _listings(
-    holder: dict[str, Any], name: str, path: str, misfits: list[Misfit], unknown: set[str]
+    holder: dict[str, Any], name: str, path: str, misfits: list[Misfit], unknown: set[str], *, weigh: bool
 ) -> tuple[Listing, ...]:
+    """`weigh`: the body is so large, or has so many brackets, that one of them may go beyond its bounds."""
     entries = holder.get(name, _MISSING)
     if type(entries) is not list:
         raise ApiError(path, _departs(entries, "a list"))
     found = []
     for position, entry in enumerate(entries):
         try:
+            if weigh:
+                _refuse_excess(entry)
             found.append(_listing(entry, path, unknown))
         except _UnfitError as error:
             given = entry.get("id") if type(entry) is dict else None
@@ -226,6 +232,11 @@ def _listings(
             where = f".{error.path}" if error.path else ""
             misfits.append(Misfit(known_id, f"{path}[{position}]{where}", error.problem))
     return tuple(found)
+
+
+def _refuse_excess(entry: Any) -> None:
+    if problem := excess(entry):
+        raise _UnfitError("", problem)
 
 
 def _listing(entry: Any, path: str, unknown: set[str]) -> Listing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from carscraper.api.body import read_object, shown, step
+from carscraper.api.body import DEEPEST, is_deep, may_be_deep, read_object, shown, step
 from carscraper.exceptions import ApiError
 
 _TOP_FIELDS = frozenset({"data"})
@@ -30,6 +30,8 @@ def parse_specs(body: bytes) -> Specs:
     Raises `ApiError` with the path to the first value that does not fit, as in `data[0][2].attrs[5].value`.
     """
     top = read_object(body)
+    if may_be_deep(body) and is_deep(top):
+        raise ApiError("data", f"is nested deeper than {DEEPEST} levels")
     unknown = {step(name) for name in top.keys() - _TOP_FIELDS}
     groups = _only_list(top)
     for index, group in enumerate(groups):

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_BATCH_BYTES = 12 * 1024**2
+"""Bytes of records that fill a batch, however few they are: 500 records have 8 MB."""
+_ROOM_BYTES = 2 * _BATCH_BYTES
+"""Bytes of records that wait for the disk at most, beside those that are being committed."""
 _LOOK = 0.01
 """Seconds between two looks whether a commit is through."""
 
@@ -30,10 +34,11 @@ class JsonBatchesPipeline:
     """Keeps every `Car`, and in the ledger every `PageRead` and `SetAside`, in batches under
     `CARS_OUTPUT_DIR`.
 
-    A batch is committed when it holds `CARS_BATCH_SIZE` records or is `CARS_BATCH_SECONDS` old, in a thread,
-    one at a time. When the disk is slower than the crawl, `process_item` waits, so at most four batches are
-    held in memory. When the disk refuses, the crawl is stopped with the reason `output_failed`; what was not
-    committed is not acknowledged, and comes again in the next run. (This is a `DurableStore`.)
+    A batch is committed when it holds `CARS_BATCH_SIZE` records or 12 MiB, or is `CARS_BATCH_SECONDS` old, in a
+    thread, one at a time. When the disk is slower than the crawl, `process_item` waits, so at most four batches, or
+    24 MiB, are held in memory beside the one that is being written. When the disk refuses, the crawl is stopped with
+    the reason `output_failed`; what was not committed is not acknowledged, and comes again in the next run. (This is
+    a `DurableStore`.)
 
     A record that JSON cannot hold is set aside with its reason. The ledger's items are dropped here, after
     they were kept: they are not cars, and no database or feed shall have them.
@@ -46,6 +51,7 @@ class JsonBatchesPipeline:
         self._config = config
         self._lines: dict[str, list[bytes]] = {CARS: [], LEDGER: []}
         self._pending = 0
+        self._weight = 0
         self._wanted = asyncio.Event()
         self._full = asyncio.Event()
         self._room = asyncio.Event()
@@ -109,10 +115,12 @@ class JsonBatchesPipeline:
         self._lines[kind].append(line)
         self.received += 1
         self._pending += 1
+        self._weight += len(line)
         self._wanted.set()
-        if self._pending >= self._config.batch_size:
+        size = self._config.batch_size
+        if self._pending >= size or self._weight >= _BATCH_BYTES:
             self._full.set()
-            if self._pending >= 4 * self._config.batch_size and not self._failed:
+            if (self._pending >= 4 * size or self._weight >= _ROOM_BYTES) and not self._failed:
                 self._room.clear()
 
     async def _commit_for_ever(self) -> None:
@@ -133,7 +141,7 @@ class JsonBatchesPipeline:
         """On `OSError`, keep it for one more try at the end, and stop the crawl."""
         upto, lines = self.received, self._lines
         self._lines = {CARS: [], LEDGER: []}
-        self._pending = 0
+        self._pending = self._weight = 0
         self._wanted.clear()
         self._full.clear()
         try:

@@ -97,9 +97,18 @@ class RedisResponseStore:
         return await self._call("ping") is not None
 
     async def get_many(self, keys: Sequence[str], max_age: float) -> dict[str, StoredResponse]:
-        """One round trip for all keys."""
-        since = self._clock() - max_age
-        return {stored.key: stored for stored in await self._read(keys) if stored.fetched_at > since}
+        """One round trip for all keys; another one removes what is damaged, which would stand in a claim's way."""
+        since, damaged = self._clock() - max_age, list[str]()
+        most, names = _largest_value(self._max_shared), [self._prefix + key for key in keys]
+        values = await self._in_time(self._read_shared(names, [most])) if keys else None
+        found = {
+            stored.key: stored
+            for stored in self._unpacked(keys, values, self._max_shared, damaged)
+            if stored.fetched_at > since
+        }
+        if damaged:
+            await self._call("unlink", *(self._prefix + key for key in damaged))
+        return found
 
     async def get(self, key: str, max_age: float) -> StoredResponse | None:
         """As `get_many` with one key."""
@@ -174,7 +183,7 @@ class RedisResponseStore:
             values = await self._in_time(
                 self._read_of_crawl([self._crawl_prefix + crawl_id], [most, *stretch])
             )
-            for stored in self._unpacked(stretch, values, self._max_of_crawl):
+            for stored in self._unpacked(stretch, values, self._max_of_crawl, []):
                 yield stored
 
     async def size(self) -> int:
@@ -217,11 +226,6 @@ class RedisResponseStore:
     async def close(self) -> None:
         """Close the client."""
         await self._client.aclose()
-
-    async def _read(self, keys: Sequence[str]) -> Iterator[StoredResponse]:
-        most, names = _largest_value(self._max_shared), [self._prefix + key for key in keys]
-        values = await self._in_time(self._read_shared(names, [most])) if keys else None
-        return self._unpacked(keys, values, self._max_shared)
 
     async def _keys_of(self, crawl_id: str) -> list[str]:
         """Keys of what the crawl has put, sorted."""
@@ -268,15 +272,22 @@ class RedisResponseStore:
         return [_Measured(ends, size, name) for ends, size, name in measured if size is not None]
 
     def _unpacked(
-        self, keys: Sequence[str], values: Sequence[bytes | int | None] | None, most: int
+        self,
+        keys: Sequence[str],
+        values: Sequence[bytes | int | None] | None,
+        most: int,
+        damaged: list[str],
     ) -> Iterator[StoredResponse]:
-        """What is stored under the keys, one after the other, `values` being what the scripts have returned."""
+        """What is stored under the keys, one after the other, `values` being what the scripts have returned; keys of
+        what cannot be read go to `damaged`.
+        """
         for key, value in zip(keys, values or (), strict=False):
             if value is None:
                 continue
             try:
                 yield _read_value(key, value, self._packer, most)
             except (DamagedError, struct.error, UnicodeDecodeError) as error:
+                damaged.append(key)
                 self._log.warning("A stored answer is damaged and will be fetched again", f"{key!r}: {error}")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import orjson
 from scrapy import Request, Spider
 
 from carscraper.api.endpoints import (
@@ -27,6 +27,7 @@ from carscraper.pages import ListingPage, further_pages, read_page, read_specs, 
 from carscraper.queued import queued_requests
 from carscraper.responses.middleware import FETCHED_AT, PAGE, STORE_KEY, response_store
 from carscraper.responses.pages import PageName
+from carscraper.weighed import WeighedCache
 
 if TYPE_CHECKING:
     from typing import Self
@@ -34,8 +35,16 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-_PARSED_SPECS = 512
-"""Specs kept parsed, about 15 KB each: many are asked for again soon, and parsing took a third of a crawl."""
+_PARSED_SPECS = 4 * 1024**2
+"""Bytes of the answers whose specs are kept parsed, which takes up to twenty times as much: some 300 specs. Many are
+asked for again soon, and parsing took a third of a crawl.
+"""
+_LOOK_UP = 64
+"""Listings whose specs are looked up at once: most of a page, and not more than memory holds of the largest specs."""
+_SMALL_PAGE = 512 * 1024
+"""Bytes of a page that need no weighing: what is made of it is no larger, and may be kept until its callback comes."""
+_SHARE = 128 * 1024
+"""Bytes, about, of the listings that one request carries at most. More that wait for the same spec are parted."""
 _PAGE_PRIORITY, _SPEC_PRIORITY = 0, 10
 """Specs go first, so that few requests wait at any time."""
 
@@ -44,7 +53,7 @@ class CarsSpider(Spider):
     """Reads every listing of the API and merges each with the specification of its car.
 
     The first page tells the total; from it follow all other pages, and from the last page its `next`, so that
-    a catalogue that grows is read to its end. A page's specs are looked up in the response store all at once:
+    a catalogue that grows is read to its end. A page's specs are looked up in the response store many at once:
     a hit yields the `Car`, a miss a request that carries the listings that wait for it.
 
     Arguments (`-a NAME=VALUE`): `make`, `model`, `variant`, `province`, `year`, `price`, `mileage`,
@@ -120,7 +129,8 @@ class CarsSpider(Spider):
         self._note_unknown(page.unknown)
         for request in self._further_pages(page, end):
             yield request
-        async for output in self._with_specs(page.listings, _fetched_at(response)):
+        small = len(response.body) <= _SMALL_PAGE
+        async for output in self._with_specs(page.listings, _fetched_at(response), small=small):
             yield output
         for item in page.set_aside:
             yield item
@@ -148,7 +158,8 @@ class CarsSpider(Spider):
             page = self._page(response, request.cb_kwargs["sweep"])
         except ApiError:
             return None
-        self._read[response] = page  # the callback is next, and need not read it again
+        if len(response.body) <= _SMALL_PAGE:
+            self._read[response] = page  # the callback is next, and need not read it again
         read = page.read
         return PageName(crawl_id, read.sweep, read.offset, fetched_at, read.total, self.arguments).text
 
@@ -156,27 +167,39 @@ class CarsSpider(Spider):
         page = self._read.pop(response, None)
         return page or read_page(response.body, response.url, sweep=sweep, limit=self.limit)
 
-    async def _with_specs(self, listings: list[Listing], fetched_at: float) -> AsyncIterator[Car | Request]:
+    async def _with_specs(
+        self, listings: list[Listing], fetched_at: float, *, small: bool
+    ) -> AsyncIterator[Car | Request]:
         """A `Car` for each listing whose spec is stored, a request for each spec that is not."""
-        keys = {listing.id: SpecKey(listing.code, listing.year) for listing in listings}
-        texts = list({key.text for key in keys.values()})
-        stored = await response_store(self.crawler).get_many(texts, self._config.spec_ttl)
         scraped_at = time_text(fetched_at)
-        groups: dict[str, SpecGroups] = {}
-        for text, answer in stored.items():
-            try:
-                groups[text] = self._groups(answer.status, answer.body)
-            except ApiError:
-                self.crawler.stats.inc_value("responses/unreadable")
         waiting: dict[SpecKey, list[list[Any]]] = {}
-        for listing in listings:
-            key = keys[listing.id]
-            if key.text in groups:
-                yield Car(listing.id, listing.url, scraped_at, listing.attributes, groups[key.text])
-            else:
-                waiting.setdefault(key, []).append([listing.id, listing.url, scraped_at, listing.attributes])
-        for key, row in waiting.items():
-            yield self._spec_request(key, row, fetched_at)
+        for start in range(0, len(listings), _LOOK_UP):
+            async for listing, key, groups in self._looked_up(listings[start : start + _LOOK_UP]):
+                if groups is not None:
+                    yield Car(listing.id, listing.url, scraped_at, listing.attributes, groups)
+                else:
+                    row = [listing.id, listing.url, scraped_at, listing.attributes]
+                    waiting.setdefault(key, []).append(row)
+        for key, rows in waiting.items():
+            for share in [rows] if small else _shares(rows):
+                yield self._spec_request(key, share, fetched_at)
+
+    async def _looked_up(
+        self, listings: list[Listing]
+    ) -> AsyncIterator[tuple[Listing, SpecKey, SpecGroups | None]]:
+        """The listings with the key of their spec, and the spec if it is stored; one spec is parsed at a time."""
+        keys = [SpecKey(listing.code, listing.year) for listing in listings]
+        texts = list(dict.fromkeys(key.text for key in keys))
+        stored = await response_store(self.crawler).get_many(texts, self._config.spec_ttl)
+        for listing, key in zip(listings, keys, strict=True):
+            groups = None
+            if answer := stored.get(key.text):
+                try:
+                    groups = self._groups(answer.status, answer.body)
+                except ApiError:
+                    del stored[key.text]
+                    self.crawler.stats.inc_value("responses/unreadable")
+            yield listing, key, groups
 
     def _spec_request(self, key: SpecKey, waiting: list[list[Any]], fetched_at: float) -> Request:
         return Request(
@@ -222,9 +245,29 @@ class CarsSpider(Spider):
             self.crawler.stats.inc_value(f"api/unknown/{name}")
 
 
-@lru_cache(_PARSED_SPECS)
+_parsed: WeighedCache[tuple[int, bytes], tuple[SpecGroups, frozenset[str]]] = WeighedCache(_PARSED_SPECS)
+
+
 def _read_specs(status: int, body: bytes) -> tuple[SpecGroups, frozenset[str]]:
-    return read_specs(status, body)
+    found = _parsed.get((status, body))
+    if found is None:
+        found = read_specs(status, body)
+        _parsed.put((status, body), found, len(body))
+    return found
+
+
+def _shares(rows: list[list[Any]]) -> Iterator[list[list[Any]]]:
+    """The rows in their order, parted so that none but a single one is much larger than `_SHARE`."""
+    share: list[list[Any]] = []
+    weight = 0
+    for row in rows:
+        size = len(orjson.dumps(row))
+        if share and weight + size > _SHARE:
+            yield share
+            share, weight = [], 0
+        share.append(row)
+        weight += size
+    yield share
 
 
 def _fetched_at(response: Response) -> float:

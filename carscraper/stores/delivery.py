@@ -8,7 +8,7 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -34,6 +34,10 @@ costs as much as writing it, so one that is merely a little slower than the craw
 """
 _ROOM = 4
 """Batches in memory at most, before the crawl has to wait; and how many are delivered from disk at once."""
+_BATCH_BYTES = 8 * 1024**2
+"""Bytes of records that make a batch, however few they are; some 500 records have that."""
+_ROOM_BYTES = 2 * _BATCH_BYTES
+"""Bytes of records in memory, before the crawl has to wait."""
 _LOOK = 0.1
 """Seconds between two looks whether something is late."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
@@ -101,6 +105,8 @@ class Delivery:
         self._on_refused = on_refused
         self._records = records
         self._pending: deque[tuple[float, Draft | Removal]] = deque()
+        self._weight = 0
+        """Bytes of what is pending."""
         self._spools: list[Spool] = []
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._news = asyncio.Event()
@@ -176,12 +182,22 @@ class Delivery:
         if not self._pending and not self._backlog:
             self._progress = now
         self._pending.append((now, element))
+        before = self._weight
+        self._weight += _size(element)
         self.received += 1
         waiting = len(self._pending)
-        if waiting == 1 or waiting == self._bounds.batch_size:
+        if waiting == 1 or waiting == self._bounds.batch_size or before < _BATCH_BYTES <= self._weight:
             self._news.set()
-        if waiting >= _ROOM * self._bounds.batch_size:
+        if not self._is_roomy:
             self._roomy.clear()
+
+    @property
+    def _is_roomy(self) -> bool:
+        return len(self._pending) < _ROOM * self._bounds.batch_size and self._weight < _ROOM_BYTES
+
+    @property
+    def _fills_batch(self) -> bool:
+        return len(self._pending) >= self._bounds.batch_size or self._weight >= _BATCH_BYTES
 
     @property
     def undelivered(self) -> int:
@@ -269,7 +285,7 @@ class Delivery:
     def _is_batch_ready(self) -> bool:
         return bool(self._pending) and (
             self._hurry
-            or len(self._pending) >= self._bounds.batch_size
+            or self._fills_batch
             or time.monotonic() >= self._pending[0][0] + self._bounds.batch_seconds
         )
 
@@ -282,11 +298,20 @@ class Delivery:
             await self._write([self._decode(payload) for payload in payloads])
             await self._on_disk(spool.drop, len(payloads))
         else:
-            batch = [element for _, element in islice(self._pending, self._bounds.batch_size)]
+            batch = list(self._next_batch())
             upto = self.durable + len(batch)
             await self._write(batch)
             self._let_go(upto)
         self._progress = time.monotonic()
+
+    def _next_batch(self) -> Iterator[Draft | Removal]:
+        """The oldest that are pending: one at least, then as many as a batch has room for."""
+        room = _BATCH_BYTES
+        for number, (_, element) in enumerate(islice(self._pending, self._bounds.batch_size)):
+            room -= _size(element)
+            if number and room < 0:
+                return
+            yield element
 
     async def _write(self, elements: Sequence[Draft | Removal]) -> None:
         drafts: list[Draft] = []
@@ -317,9 +342,9 @@ class Delivery:
     def _let_go(self, upto: int) -> None:
         """Forget what is durable up to this number; some or all of it may have gone to disk meanwhile."""
         while self.durable < upto:
-            self._pending.popleft()
+            self._weight -= _size(self._pending.popleft()[1])
             self.durable += 1
-        if len(self._pending) < _ROOM * self._bounds.batch_size:
+        if self._is_roomy:
             self._roomy.set()
 
     def _note_down(self, error: StoreUnavailable) -> None:
@@ -347,7 +372,7 @@ class Delivery:
             return False
         age = time.monotonic() - self._pending[0][0]
         if self._down or self._backlog > 2 * _ROOM * self._bounds.batch_size:
-            return len(self._pending) >= self._bounds.batch_size or age >= self._bounds.batch_seconds
+            return self._fills_batch or age >= self._bounds.batch_seconds
         return age >= _LATE
 
     async def _spool_pending(self, *, beyond_bound: bool = False) -> None:
@@ -390,3 +415,7 @@ class Delivery:
         if "removal" in found:
             return Removal(**found["removal"])
         return Draft(Car(**found["car"]), self._records)
+
+
+def _size(element: Draft | Removal) -> int:
+    return element.size if isinstance(element, Draft) else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
@@ -13,9 +12,10 @@ import orjson
 
 from carscraper.api.units import COLUMNS, SpecColumns, TypedRow, spec_columns, typed_row
 from carscraper.items import Car, SpecGroups
+from carscraper.weighed import WeighedCache
 
-_SPECS = 16384
-"""Specifications of which something is kept, about 5 KB each: most cars have one that came before."""
+_SPECS = 64 * 1024**2
+"""Bytes of the specifications of which something is kept: most cars have one that came before."""
 _DIGEST = 16
 """Bytes of a digest: enough that no two readings of a listing ever share one by chance."""
 SHAPELESS = (AttributeError, KeyError, TypeError, ValueError)
@@ -56,8 +56,8 @@ class Records:
     """Makes records of cars, each specification once for the cars that share it."""
 
     def __init__(self) -> None:
-        self._made: OrderedDict[bytes, Specs] = OrderedDict()
-        """By digest, the oldest first."""
+        self._made: WeighedCache[bytes, Specs] = WeighedCache(_SPECS)
+        """By digest."""
 
     def make(self, car: Car, attrs_json: bytes, specs_json: bytes) -> Record:
         """Raises what a car without the shape of one leads to: one of `SHAPELESS`."""
@@ -73,9 +73,8 @@ class Records:
         digest = hashlib.blake2b(text, digest_size=_DIGEST).digest()
         specs = self._made.get(digest)
         if specs is None:
-            specs = self._made[digest] = Specs(digest, spec_columns(groups))
-            if len(self._made) > _SPECS:
-                self._made.popitem(last=False)
+            specs = Specs(digest, spec_columns(groups))
+            self._made.put(digest, specs, len(text))
         return specs
 
 
@@ -95,6 +94,11 @@ class Draft:
         self._attrs_json = orjson.dumps(car.car_attrs)
         self._records = records
         self._record: Record | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of its raw parts as JSON."""
+        return len(self._attrs_json) + len(self._specs_json)
 
     @property
     def record(self) -> Record:

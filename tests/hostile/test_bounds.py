@@ -248,3 +248,59 @@ def test_answers_in_the_file_that_unpack_to_64_mb_each_count_as_missing(tmp_path
     assert status == 0, run.log
     assert len({target for target in site.targets if "/specs/" in target}) == 40
     assert "A stored answer is damaged and will be fetched again" in run.log
+
+
+def nested(levels: int) -> Any:
+    value: Any = "at the bottom"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("levels", [33, 260, 900])
+def test_a_listing_nested_too_deeply_costs_itself(tmp_path: Path, levels: int) -> None:
+    """Not those that share its specification, whose request carries them all."""
+    catalogue = RawCatalogue(20, shared=True)
+    odd = catalogue.listings[7]
+    odd["attributes"]["extra"] = nested(levels)
+    catalogue.listings[8]["attributes"]["extra"] = nested(30)
+    status, run, _ = watched(catalogue, tmp_path)
+    assert status == 1
+    assert with_specs(run) == set(catalogue.ids) - {odd["id"]}
+    [aside] = run.run_json()["set_aside"]
+    assert (aside["id"], aside["problem"]) == (odd["id"], "is nested deeper than 32 levels")
+    assert run.run_json()["given_up"] == []
+
+
+def test_a_specification_nested_too_deeply_costs_itself(tmp_path: Path) -> None:
+    catalogue = RawCatalogue(10)
+    group = {"title": "Economy", "attrs": [], "extra": nested(260)}
+    catalogue.specs[catalogue.spec_path(3)] = http(json.dumps({"data": [[group]]}).encode())
+    status, run, _ = watched(catalogue, tmp_path)
+    assert status == 1
+    assert with_specs(run) == set(catalogue.ids) - {catalogue.ids[3]}
+    assert "data: is nested deeper than 32 levels" in reasons(run)[catalogue.ids[3]]
+
+
+def test_a_listing_of_half_a_megabyte_costs_itself(tmp_path: Path) -> None:
+    catalogue = RawCatalogue(20, shared=True)
+    odd = catalogue.listings[7]
+    odd["attributes"]["description"] = "x" * 500_000
+    catalogue.listings[8]["attributes"]["description"] = "x" * 200_000
+    status, run, _ = watched(catalogue, tmp_path)
+    assert status == 1
+    assert with_specs(run) == set(catalogue.ids) - {odd["id"]}
+    [aside] = run.run_json()["set_aside"]
+    assert aside["id"] == odd["id"]
+    assert "bytes, where 262144 are enough" in aside["problem"]
+
+
+def test_listings_as_large_as_they_may_be_are_kept_within_the_same_memory(tmp_path: Path) -> None:
+    """The counterpart, whose listings do not go into one request: four pages of 4 MB at once."""
+    catalogue = RawCatalogue(64, shared=True)
+    for number, one in enumerate(catalogue.listings):
+        one["attributes"]["description"] = f"{number} " * (250_000 // len(f"{number} "))
+    status, run, site = watched(catalogue, tmp_path, settings={"CARS_PAGE_SIZE": 16})
+    assert status == 0, run.log
+    assert with_specs(run) == set(catalogue.ids)
+    assert sum("/specs/" in target for target in site.targets) == 1

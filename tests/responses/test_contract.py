@@ -92,6 +92,8 @@ def test_a_damaged_answer_is_a_miss_logged_once_and_its_neighbours_are_found(bac
         backend.spoil("bad", change)
         for _ in range(3):
             assert list(await store.get_many(["bad", "good"], 10.0)) == ["good"]
+            assert await store.claim("bad", 0.001, 10.0)  # nothing stands in the way of fetching it again
+            await store.disclaim("bad")
         assert await store.put("bad", 200, URL, b"again")
         assert (await store.get("bad", 10.0)).body == b"again"
 

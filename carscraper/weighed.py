@@ -1,0 +1,42 @@
+"""A cache that is bounded by what its entries weigh, not by how many there are."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+
+
+class WeighedCache(Generic[_K, _V]):
+    """Keeps what was used last, up to a weight of `most` in all. Whoever puts something in says what it weighs."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._weight = 0
+        self._kept: OrderedDict[_K, tuple[_V, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        """How many entries are kept."""
+        return len(self._kept)
+
+    def get(self, key: _K) -> _V | None:
+        """What was put under the key; None when it is not kept."""
+        found = self._kept.get(key)
+        if found is None:
+            return None
+        self._kept.move_to_end(key)
+        return found[0]
+
+    def put(self, key: _K, value: _V, weight: int) -> None:
+        """Keep a value that is not kept yet, in place of those that were used longest ago. One that is heavier than
+        all may be together is not kept.
+        """
+        if weight > self._most:
+            return
+        self._kept[key] = value, weight
+        self._weight += weight
+        while self._weight > self._most:
+            self._weight -= self._kept.popitem(last=False)[1][1]

@@ -9,7 +9,7 @@ from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddlewa
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 
-from carscraper.config import Config
+from carscraper.config import LARGEST
 from carscraper.responses.middleware import PAGE, STORE_KEY
 
 if TYPE_CHECKING:
@@ -41,10 +41,11 @@ class DecompressionMiddleware(HttpCompressionMiddleware):
 
     def __init__(self, *, crawler: Crawler) -> None:
         super().__init__(crawler=crawler)
-        config = Config.from_settings(crawler.settings)
-        most = crawler.settings.getint("DOWNLOAD_MAXSIZE") or config.max_page_bytes
-        self._most = most
-        self._limits = {PAGE: min(config.max_page_bytes, most), STORE_KEY: min(config.max_spec_bytes, most)}
+        most = self._most = crawler.settings.getint("DOWNLOAD_MAXSIZE") or LARGEST
+        limits = {PAGE: "CARS_MAX_PAGE_BYTES", STORE_KEY: "CARS_MAX_SPEC_BYTES"}
+        self._limits = {
+            kind: min(crawler.settings.getint(name) or most, most) for kind, name in limits.items()
+        }
 
     def process_request(self, request: Request, spider: Any = None) -> None:
         """Say which encodings are understood, and how large the answer may be."""

@@ -28,7 +28,7 @@ import mmap
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -158,11 +158,15 @@ class Kept:
 class Archive:
     """The committed batches of one crawl. Several processes may write to it at once."""
 
-    def __init__(self, output_dir: Path, crawl_id: str, worker: str) -> None:
+    def __init__(
+        self, output_dir: Path, crawl_id: str, worker: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`clock` gives seconds since the epoch, the same for all workers of the crawl: it orders their batches."""
         self.output_dir = output_dir
         self.crawl_id = crawl_id
         self.directory = output_dir / "batches" / crawl_id
         self._worker = worker
+        self._clock = clock
         self._commits = 0
         self._lock: IO[bytes] | None = None
 
@@ -180,7 +184,7 @@ class Archive:
     def commit(self, kind: str, lines: list[bytes]) -> Path:
         """Make one batch durable; `lines` end in a newline each. Raises `OSError`; then the batch is absent."""
         self._commits += 1
-        milliseconds = time.time_ns() // 1_000_000
+        milliseconds = int(self._clock() * 1000)
         checksum = 0
         for line in lines:
             checksum = crc32(line, checksum)

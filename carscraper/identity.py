@@ -1,4 +1,4 @@
-"""Which crawl this process is part of, and under which name it works."""
+"""Which crawl this process is part of, under which name it works, and what time it is there."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import re
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -24,13 +26,39 @@ class CrawlIdentity:
     """True when the crawl outlives this process: its frontier is in a file or in Redis."""
 
 
-def new_crawl_id() -> str:
-    """A fresh identifier that sorts by time: `20261120T101500Z-3f9a1c`."""
-    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
+class CrawlClock:
+    """Seconds since the epoch, as all workers of a crawl have them: by the frontier's clock, whatever this machine's
+    says. It never goes back.
+
+    Between two exchanges it is counted on. What the frontier tells has been under way for a moment, so the latest
+    time is the one that is nearest; what comes late is an earlier one, and changes nothing.
+    """
+
+    def __init__(self, now: float | None = None, *, elapsed: Callable[[], float] = time.monotonic) -> None:
+        """`now` is this machine's time unless it is given; `elapsed` seconds since whenever."""
+        self._elapsed = elapsed
+        self._zero = (time.time() if now is None else now) - elapsed()
+
+    def begin(self, now: float) -> None:
+        """The crawl has been joined, at that time."""
+        self._zero = now - self._elapsed()
+
+    def hear(self, now: float) -> None:
+        """The frontier has told the time."""
+        self._zero = max(self._zero, now - self._elapsed())
+
+    def __call__(self) -> float:
+        """The time now."""
+        return self._zero + self._elapsed()
+
+
+def new_crawl_id(now: float) -> str:
+    """A fresh identifier that sorts by time: `20261120T101500Z-3f9a1c`; `now` is by the frontier's clock."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{secrets.token_hex(3)}"
 
 
 def begin_time(crawl_id: str) -> str:
-    """When the crawl began, by the clock of the worker that began it: `2026-11-20T10:15:00Z`."""
+    """When the crawl began, by the frontier's clock: `2026-11-20T10:15:00Z`."""
     began = time.strptime(crawl_id.partition("-")[0], "%Y%m%dT%H%M%SZ")
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", began)
 
@@ -49,4 +77,16 @@ def crawl_identity(crawler: Crawler) -> CrawlIdentity:
     identity = getattr(crawler.engine.scheduler, "identity", None)
     if isinstance(identity, CrawlIdentity):
         return identity
-    return CrawlIdentity(new_crawl_id(), new_worker_name(), resumable=False)
+    return CrawlIdentity(new_crawl_id(crawl_clock(crawler)()), new_worker_name(), resumable=False)
+
+
+_clocks: WeakKeyDictionary[Crawler, CrawlClock] = WeakKeyDictionary()
+
+
+def crawl_clock(crawler: Crawler) -> CrawlClock:
+    """The one clock of the crawl, which the scheduler keeps; before it has joined one, and under a scheduler that
+    knows of no frontier, it is this machine's.
+    """
+    if crawler not in _clocks:
+        _clocks[crawler] = CrawlClock()
+    return _clocks[crawler]

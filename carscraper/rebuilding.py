@@ -16,7 +16,7 @@ from scrapy.exceptions import DropItem
 from carscraper.api.endpoints import SearchFilters, SpecKey
 from carscraper.api.search_page import Listing
 from carscraper.exceptions import ApiError, ConfigurationError
-from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
+from carscraper.identity import CrawlClock, CrawlIdentity, new_crawl_id, new_worker_name
 from carscraper.items import Car, SetAside, SpecGroups
 from carscraper.monitoring.verdict import GivenUp
 from carscraper.pages import Walks, read_page, read_specs, time_text
@@ -90,7 +90,7 @@ class NothingToAsk(BaseScheduler):
     """A scheduler that has no requests and takes none."""
 
     def __init__(self) -> None:
-        self.identity = CrawlIdentity(new_crawl_id(), new_worker_name(), resumable=False)
+        self.identity = CrawlIdentity(new_crawl_id(CrawlClock()()), new_worker_name(), resumable=False)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -30,7 +30,7 @@ from carscraper.exceptions import (
 from carscraper.frontier import codec
 from carscraper.frontier.build import build_frontier, is_resumable, is_shared, slot_limits
 from carscraper.frontier.contract import CrawlState, DeadLetter, Entry, Frontier, Outbox, Status
-from carscraper.identity import CrawlIdentity, new_crawl_id, new_worker_name
+from carscraper.identity import CrawlIdentity, crawl_clock, new_crawl_id, new_worker_name
 from carscraper.leases import Leases, Task
 from carscraper.pipelines.contract import durable_stores
 from carscraper.responses.signals import request_waited_in_vain, request_waits
@@ -57,6 +57,8 @@ _LINGER = 0.1
 """Seconds that news waits for more at most, while most of what was leased is still under way."""
 _IDLE_POLL = 0.5
 """Seconds between two looks at a shared frontier while this worker has nothing to do."""
+_SET_BACK = 2.0
+"""Seconds that a clock may be corrected by without a word."""
 _FAREWELL = 3.0
 """Seconds that the last exchange may take when the crawl is stopped; after that, leases expire by themselves.
 """
@@ -83,6 +85,8 @@ class FrontierScheduler(BaseScheduler):
         self._stats = crawler.stats
         self._outbox = Outbox()
         self._report: dict[str, int] = {}
+        self._clock = crawl_clock(crawler)
+        self._ahead = 0.0
         room = crawler.settings.getint("CONCURRENT_REQUESTS") or 100
         self._leases = Leases(self._outbox, room, self._config.lease_seconds)
         self._unanswered: Outbox | None = None
@@ -248,6 +252,8 @@ class FrontierScheduler(BaseScheduler):
             # Else Scrapy would also close what it has not opened yet, which ends in tracebacks.
             self._crawler.engine.spider = None
             raise
+        self._clock.begin(state.now)
+        self._note_ahead(state.ahead)
         self.identity = CrawlIdentity(state.crawl_id, self._worker, is_resumable(self._crawler.settings))
         if state.resumed:
             logger.info("Going on with crawl %s", state.crawl_id)
@@ -268,7 +274,7 @@ class FrontierScheduler(BaseScheduler):
     async def _begin(self) -> CrawlState:
         if self._crawler.settings.getbool("SCHEDULER_FLUSH_ON_START"):
             await self._forget_unless_shared("SCHEDULER_FLUSH_ON_START")
-        return await self.frontier.begin(new_crawl_id())
+        return await self.frontier.begin(new_crawl_id(await self.frontier.time()))
 
     def _leave_at_once(self) -> Deferred[None]:
         """Scrapy is forced to end (a second signal): give back what is in hand too, and let nothing hold this
@@ -326,10 +332,11 @@ class FrontierScheduler(BaseScheduler):
 
     async def _forget_unless_shared(self, asked_by: str) -> None:
         """Forget the crawl as a setting asks, but never while another worker is at it."""
+        status = await self.frontier.status()
         now_at_it = [
             worker.worker
-            for worker in (await self.frontier.status()).workers
-            if worker.worker != self._worker and time.time() - worker.last_seen < self._config.lease_seconds
+            for worker in status.workers
+            if worker.worker != self._worker and status.now - worker.last_seen < self._config.lease_seconds
         ]
         if now_at_it:
             logger.warning("%s is not heeded: %s is at work on this crawl", asked_by, ", ".join(now_at_it))
@@ -383,6 +390,8 @@ class FrontierScheduler(BaseScheduler):
         inbox = await self.frontier.exchange(outbox, want)
         self._unanswered = None
         self._stats.inc_value("frontier/exchanges")
+        self._clock.hear(inbox.now)
+        self._note_ahead(inbox.ahead)
         self._unfinished = inbox.unfinished
         if inbox.unfinished or self._idle_since is None:
             self._idle_since = None if inbox.unfinished else time.monotonic()
@@ -405,6 +414,12 @@ class FrontierScheduler(BaseScheduler):
             self._wake_engine()
         if self._start_urls is not None:
             await self._start_urls.drop()
+
+    def _note_ahead(self, ahead: float) -> None:
+        """Say it, once for each time, when the clock that the frontier goes by was set back."""
+        if ahead > self._ahead + _SET_BACK:
+            logger.warning("The clock was set back by %.0f s; the crawl counts on from where it was", ahead)
+        self._ahead = ahead
 
     def _want(self) -> int:
         """How many leases may come. Where there is an interval it is one until the site has been asked something, since

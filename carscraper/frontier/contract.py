@@ -10,6 +10,9 @@ Every element pushed is, at any moment, in exactly one of five states:
 *Queued* includes the elements that are *delayed* (their time has not come); counts list the two apart. A
 crawl lives in the frontier from `begin` until `forget`; its identity is `CrawlState.crawl_id`. Times and
 durations are seconds.
+
+The frontier's clock is that of its server or, for a file, of the machine, with one difference: within a crawl it never
+goes back. One that is set back counts on from where it was, until it has caught up (`counted_on`).
 """
 
 from __future__ import annotations
@@ -191,6 +194,8 @@ class Inbox:
     """
     now: float
     """Seconds since the epoch by the frontier's clock, at this exchange."""
+    ahead: float = 0.0
+    """Seconds that this clock is ahead of the server's or machine's, which was set back since the crawl began."""
     paces: dict[str, Pace] = field(default_factory=dict)
     """The paces, after this exchange, of the slots that the outbox named in its `paces`."""
 
@@ -260,6 +265,19 @@ class CrawlState:
     """
     now: float
     """Seconds since the epoch by the frontier's clock, when it was joined."""
+    ahead: float = 0.0
+    """As `Inbox.ahead`."""
+
+
+def counted_on(time: float, last: float, ahead: float) -> tuple[float, float]:
+    """The crawl's time, and by how much it is ahead of `time`, which the machine tells.
+
+    `last` and `ahead` are those of the time before. (`lua/keys.lua` has the same for Redis.)
+    """
+    if time >= last:
+        return time, 0.0
+    ahead = max(last - time, ahead)
+    return time + ahead, ahead
 
 
 class Frontier(Protocol):
@@ -268,6 +286,11 @@ class Frontier(Protocol):
     Every method may raise `FrontierUnavailable` (try again: all are idempotent) and, after `begin`,
     `FrontierLost`.
     """
+
+    async def time(self) -> float:
+        """Seconds since the epoch by the server's or machine's clock, of which a new crawl's id is made. Works
+        without `begin`.
+        """
 
     async def begin(self, crawl_id: str, identity: str = "") -> CrawlState:
         """Join the crawl that is there, or begin one under `crawl_id`.

@@ -222,8 +222,15 @@ class RedisFrontier:
             if state == b"foreign":
                 raise ForeignCrawl(self._place(), rest[0].decode(errors="replace"), identity)
             self._crawl_id = found.decode()
-            resumed, now = rest
-            return CrawlState(self._crawl_id, resumed=bool(resumed), now=now / 1e6)
+            resumed, now, ahead = rest
+            return CrawlState(self._crawl_id, resumed=bool(resumed), now=now / 1e6, ahead=ahead / 1e6)
+
+    async def time(self) -> float:
+        """The server's clock, as the contract has it."""
+        reply = await self._command("TIME")
+        with _reading("the time"):
+            seconds, microseconds = reply
+            return int(seconds) + int(microseconds) / 1e6 + self.clock_offset
 
     async def exchange(self, outbox: Outbox, want: int) -> Inbox:
         """One round trip; see the contract.
@@ -629,7 +636,7 @@ def _read_leases(packed: bytes) -> list[Lease]:
 
 def _read_inbox(reply: Any, outbox: Outbox) -> Inbox:
     """The answer to that outbox."""
-    unfinished, next_due, leases, refused, stale, buried, paces, now = reply
+    unfinished, next_due, leases, refused, stale, buried, paces, now, ahead = reply
     return Inbox(
         leases=_read_leases(leases),
         refused=_read_keys(refused),
@@ -638,6 +645,7 @@ def _read_inbox(reply: Any, outbox: Outbox) -> Inbox:
         unfinished=unfinished,
         next_due=None if next_due < 0 else next_due / 1e6,
         now=now / 1e6,
+        ahead=ahead / 1e6,
         paces={
             slot: Pace(*known) for slot, known in zip(outbox.paces, _PACE.iter_unpack(paces), strict=True)
         },

@@ -37,6 +37,7 @@ from carscraper.frontier.contract import (
     SlotLimit,
     Status,
     WorkerStatus,
+    counted_on,
 )
 from carscraper.frontier.report import pack_report, read_report
 from carscraper.frontier.sqlite_change import CRAWL, EXCHANGE, Change, Ledger, load_statements
@@ -86,8 +87,13 @@ class SqliteFrontier:
         self._default_limit = default_limit
         self._clock = clock
         self._crawl_id: str | None = None
+        self._ahead = 0.0
         self._connection: sqlite3.Connection | None = None
         self._lock: int | None = None
+
+    async def time(self) -> float:
+        """The machine's clock."""
+        return self._clock()
 
     async def begin(self, crawl_id: str, identity: str = "") -> CrawlState:
         """Lock the file, and join the crawl in it or begin one; see the contract.
@@ -100,15 +106,15 @@ class SqliteFrontier:
         if self._connection is None:
             self._connection = self._open(create=True)
         with self._transaction() as db:
-            now = self._clock()
             created = db.execute(EXCHANGE.read_crawl).fetchone() is None
             if created:
                 db.execute(CRAWL.begin, (crawl_id, identity))
             (found,) = db.execute(CRAWL.identity).fetchone()
             if found != identity:
                 raise ForeignCrawl(str(self._path or "memory"), found, identity)
+            now, ahead = self._keep_time(db)
             db.execute(CRAWL.drop_workers, (now - KEEP,))
-            db.execute(CRAWL.prune_verdicts, (now,))
+            db.execute(CRAWL.prune_verdicts, (self._clock(),))
             db.execute(CRAWL.all_leases)
             change = self._change(db, now)
             change.reclaim(limit=-1)
@@ -116,7 +122,7 @@ class SqliteFrontier:
                 change.ledger.claimer = None
             change.store()
             self._crawl_id = change.ledger.crawl_id
-        return CrawlState(self._crawl_id, resumed=not created, now=now)
+        return CrawlState(self._crawl_id, resumed=not created, now=now, ahead=ahead)
 
     async def exchange(self, outbox: Outbox, want: int) -> Inbox:
         """One transaction; see the contract. A failed one left no trace, so a repetition is simply the first."""
@@ -148,6 +154,7 @@ class SqliteFrontier:
                 unfinished=change.ledger.unfinished,
                 next_due=change.next_due(),
                 now=change.now,
+                ahead=self._ahead,
                 paces=paces,
             )
 
@@ -156,7 +163,7 @@ class SqliteFrontier:
         if self._is_absent():
             return _empty_status()
         with self._transaction(write=False) as db:
-            return self._read_status(db, self._clock())
+            return self._read_status(db, self._time(db)[0])
 
     async def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
         """The dead letters, oldest first."""
@@ -172,7 +179,7 @@ class SqliteFrontier:
         with self._transaction() as db:
             if db.execute(EXCHANGE.read_crawl).fetchone() is None:
                 return 0
-            change = self._change(db, self._clock())
+            change = self._change(db, self._time(db)[0])
             change.roused.update(slot for (slot,) in db.execute(DEAD_LETTERS.slots))
             revived = db.execute(DEAD_LETTERS.revive).rowcount
             change.ledger.unfinished += revived
@@ -203,7 +210,7 @@ class SqliteFrontier:
         """
         with self._transaction() as db:
             change = self._joined(db)
-            db.execute(CRAWL.publish, (change.ledger.crawl_id, verdict, change.now + KEEP))
+            db.execute(CRAWL.publish, (change.ledger.crawl_id, verdict, self._clock() + KEEP))
 
     async def verdict(self) -> bytes | None:
         """What was published for the crawl that this worker has joined, or None."""
@@ -313,9 +320,20 @@ class SqliteFrontier:
         row = db.execute(EXCHANGE.read_crawl).fetchone()
         if self._crawl_id is None or row is None or row[0] != self._crawl_id:
             raise FrontierLost(f"crawl {self._crawl_id} is no longer in {self._path or 'memory'}")
-        change = self._change(db, self._clock())
+        now, self._ahead = self._keep_time(db)
+        change = self._change(db, now)
         db.execute(EXCHANGE.sign_of_life, (self._worker, change.now))
         return change
+
+    def _time(self, db: sqlite3.Connection) -> tuple[float, float]:
+        """The crawl's time, and by how much it is ahead of the machine's."""
+        return counted_on(self._clock(), *(db.execute(CRAWL.clock).fetchone() or (0.0, 0.0)))
+
+    def _keep_time(self, db: sqlite3.Connection) -> tuple[float, float]:
+        """The same, kept with the crawl; whoever sets a time by it has to."""
+        now, ahead = self._time(db)
+        db.execute(CRAWL.keep_clock, (now, ahead))
+        return now, ahead
 
     def _read_status(self, db: sqlite3.Connection, now: float) -> Status:
         row = db.execute(EXCHANGE.read_crawl).fetchone()

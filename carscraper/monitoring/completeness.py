@@ -17,7 +17,7 @@ from carscraper.archive import Archive, Kept
 from carscraper.config import Config
 from carscraper.exceptions import CodecError, FrontierLost, FrontierUnavailable, cause
 from carscraper.frontier import codec
-from carscraper.identity import begin_time
+from carscraper.identity import begin_time, crawl_clock
 from carscraper.items import PageRead, SetAside
 from carscraper.monitoring.verdict import (
     GivenUp,
@@ -75,7 +75,6 @@ class Completeness:
         self.verdict: Verdict | None = None
         self.failure: str | None = None
         """What failed while the crawl was finished, on one line."""
-        self._started = time.time()
         crawler.signals.connect(self._on_idle, signals.spider_idle)
         crawler.signals.connect(self._on_closed, signals.spider_closed)
 
@@ -214,7 +213,7 @@ class Completeness:
         seen = {listing for page in reading.pages for listing in page.ids}.union(kept.newest)
         begun_at = begin_time(self._archive.crawl_id)
         for store in remote_stores(self._crawler):
-            store.mark_removed(sorted(seen), begun_at, _utc(time.time()))
+            store.mark_removed(sorted(seen), begun_at, _utc(crawl_clock(self._crawler)()))
         await self._wait_for_databases()
 
     def _undelivered(self) -> dict[str, int]:
@@ -299,8 +298,8 @@ class Completeness:
             "crawl_id": self._archive.crawl_id,
             **self._origin(),
             "status": status,
-            "started_at": _utc(self._started),
-            "ended_at": _utc(time.time()),
+            "started_at": begin_time(self._archive.crawl_id),
+            "ended_at": _utc(crawl_clock(self._crawler)()),
             "arguments": self._spider.arguments,
             "requests": self._crawler.stats.get_value("downloader/request_count", 0),
             **found,

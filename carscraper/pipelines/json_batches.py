@@ -12,7 +12,7 @@ from scrapy.exceptions import DropItem
 
 from carscraper.archive import CARS, LEDGER, Archive
 from carscraper.config import Config
-from carscraper.identity import crawl_identity
+from carscraper.identity import crawl_clock, crawl_identity
 from carscraper.items import Car, PageRead, SetAside, SpecGroups
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ class JsonBatchesPipeline:
         """Raises `ConfigurationError` when the output directory cannot be written."""
         self._config.make_output_dir()
         identity = crawl_identity(self._crawler)
-        self.archive = Archive(self._config.output_dir, identity.crawl_id, identity.worker)
+        self.archive = Archive(
+            self._config.output_dir, identity.crawl_id, identity.worker, clock=crawl_clock(self._crawler)
+        )
         await asyncio.to_thread(self.archive.open, resumable=identity.resumable)
         self._room.set()
         self._committer = asyncio.create_task(self._commit_for_ever())

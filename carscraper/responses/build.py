@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from carscraper.config import Config
@@ -14,8 +16,13 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
-def build_response_store(settings: BaseSettings, *, spider: str) -> ResponseStore:
-    """The store of the spider of that name, not opened yet. On Redis its keys share the frontier's hash tag."""
+def build_response_store(
+    settings: BaseSettings, *, spider: str, clock: Callable[[], float] = time.time
+) -> ResponseStore:
+    """The store of the spider of that name, not opened yet. On Redis its keys share the frontier's hash tag.
+
+    `clock` gives seconds since the epoch; in a crawl it is the crawl's.
+    """
     config = Config.from_settings(settings)
     client = redis_client(settings)
     if client is not None:
@@ -24,11 +31,13 @@ def build_response_store(settings: BaseSettings, *, spider: str) -> ResponseStor
             prefix=f"{{{spider}}}",
             ttl=config.keep_specs,
             crawl_ttl=config.keep_pages,
+            clock=clock,
             max_shared=config.max_spec_bytes,
             max_of_crawl=config.max_page_bytes,
         )
     return SqliteResponseStore(
         config.output_dir / "responses.sqlite",
+        clock=clock,
         max_shared=config.max_spec_bytes,
         max_of_crawl=config.max_page_bytes,
     )

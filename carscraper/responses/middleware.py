@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from scrapy import signals
@@ -13,7 +12,7 @@ from scrapy.http import TextResponse
 
 from carscraper.config import Config
 from carscraper.exceptions import CarscraperError
-from carscraper.identity import crawl_identity
+from carscraper.identity import crawl_clock, crawl_identity
 from carscraper.responses.build import build_response_store
 from carscraper.responses.signals import request_waited_in_vain, request_waits
 
@@ -81,7 +80,9 @@ class ResponseStoreMiddleware:
         self._claim = min(_CLAIM, config.lease_seconds)
         self._keeps_pages = config.keep_pages > 0
         self._crawl_id = ""
-        self.store: ResponseStore = build_response_store(crawler.settings, spider=crawler.spidercls.name)
+        self.store: ResponseStore = build_response_store(
+            crawler.settings, spider=crawler.spidercls.name, clock=crawl_clock(crawler)
+        )
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._owners: dict[str, Request] = {}
         crawler.signals.connect(self._open, signals.spider_opened)
@@ -150,7 +151,7 @@ class ResponseStoreMiddleware:
         return response
 
     async def _keep_page(self, request: Request, response: Response) -> None:
-        fetched_at = request.meta[FETCHED_AT] = time.time()
+        fetched_at = request.meta[FETCHED_AT] = crawl_clock(self._crawler)()
         if not self._keeps_pages or response.flags or response.status != 200:
             return
         self._crawl_id = self._crawl_id or crawl_identity(self._crawler).crawl_id

@@ -10,6 +10,7 @@ from scrapy import signals
 
 from carscraper.config import Config
 from carscraper.exceptions import CarscraperError
+from carscraper.identity import crawl_clock
 from carscraper.responses.build import build_response_store
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ class Retention:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._config = Config.from_settings(crawler.settings)
-        self._store = build_response_store(crawler.settings, spider=crawler.spidercls.name)
+        self._store = build_response_store(
+            crawler.settings, spider=crawler.spidercls.name, clock=crawl_clock(crawler)
+        )
         self._beginning: asyncio.Task[bool] | None = None
         self._removed = 0
         crawler.signals.connect(self._opened, signals.spider_opened)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -22,6 +21,7 @@ from carscraper.api.search_page import Listing
 from carscraper.config import Config
 from carscraper.exceptions import ApiError, ConfigurationError, StartUrlRefused
 from carscraper.fingerprints import DISTINCT
+from carscraper.identity import crawl_clock
 from carscraper.items import Car, SpecGroups
 from carscraper.pages import ListingPage, further_pages, read_page, read_specs, time_text
 from carscraper.queued import queued_requests
@@ -130,7 +130,7 @@ class CarsSpider(Spider):
         for request in self._further_pages(page, end):
             yield request
         small = len(response.body) <= _SMALL_PAGE
-        async for output in self._with_specs(page.listings, _fetched_at(response), small=small):
+        async for output in self._with_specs(page.listings, self._fetched_at(response), small=small):
             yield output
         for item in page.set_aside:
             yield item
@@ -231,6 +231,11 @@ class CarsSpider(Spider):
         for at in following:
             yield self.page_request(at, read.limit, sweep=read.sweep, end=end)
 
+    def _fetched_at(self, response: Response) -> float:
+        """When it was fetched, as its page is kept with; now, where nobody has noted it."""
+        fetched_at = response.meta.get(FETCHED_AT)
+        return fetched_at if isinstance(fetched_at, float) else crawl_clock(self.crawler)()
+
     def _groups(self, status: int, body: bytes) -> SpecGroups:
         """The groups of a spec; empty when the API has none for this car (404). Raises `ApiError`."""
         groups, unknown = _read_specs(status, body)
@@ -268,12 +273,6 @@ def _shares(rows: list[list[Any]]) -> Iterator[list[list[Any]]]:
         share.append(row)
         weight += size
     yield share
-
-
-def _fetched_at(response: Response) -> float:
-    """When it was fetched, as its page is kept with; now, where nobody has noted it."""
-    fetched_at = response.meta.get(FETCHED_AT)
-    return fetched_at if isinstance(fetched_at, float) else time.time()
 
 
 def read_arguments(arguments: dict[str, str]) -> tuple[int | None, SearchFilters]:

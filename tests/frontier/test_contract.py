@@ -708,9 +708,75 @@ async def test_the_frontier_says_what_time_it_is(backend: Backend) -> None:
     assert (await frontier.begin("crawl")).now == pytest.approx(BEGIN + 5)
     backend.advance(86400)
     assert (await frontier.exchange(Outbox(), 0)).now == pytest.approx(BEGIN + 86405)
+    assert (await frontier.status()).now == pytest.approx(BEGIN + 86405)
+
+
+# A clock that is set back.
+
+
+async def times(frontier: Frontier) -> tuple[float, float]:
+    """Seconds since the beginning, and by how much that is ahead."""
+    inbox = await frontier.exchange(Outbox(), 0)
+    return round(inbox.now - BEGIN, 3), round(inbox.ahead, 3)
+
+
+async def test_a_clock_that_is_set_back_is_counted_on_from_where_it_was(backend: Backend) -> None:
+    frontier = await begun(backend)
+    backend.advance(100)
+    assert await times(frontier) == (100, 0)
     backend.advance(-3600)
-    assert (await frontier.exchange(Outbox(), 0)).now == pytest.approx(BEGIN + 82805)
-    assert (await frontier.status()).now == pytest.approx(BEGIN + 82805)
+    assert await times(frontier) == (100, 3600)
+    backend.advance(10)
+    assert await times(frontier) == (110, 3600)
+    assert (await frontier.status()).now == pytest.approx(BEGIN + 110)
+    backend.advance(-60)
+    assert await times(frontier) == (110, 3660)
+    backend.advance(3650)
+    assert await times(frontier) == (3760, 3660)
+    backend.advance(3661)
+    assert await times(frontier) == (3761, 0)  # it has caught up
+    backend.advance(1)
+    assert await times(frontier) == (3762, 0)
+
+
+async def test_who_joins_a_crawl_whose_clock_was_set_back_is_told(backend: Backend) -> None:
+    frontier = await begun(backend)
+    backend.advance(50)
+    await frontier.exchange(Outbox(), 0)
+    backend.advance(-3600)
+    state = await frontier.begin("crawl")
+    assert (round(state.now - BEGIN, 3), round(state.ahead, 3)) == (50, 3600)
+
+
+async def test_nothing_waits_longer_because_the_clock_is_set_back(backend: Backend) -> None:
+    """Neither what is delayed, nor a paused slot, nor one in its interval, nor the lease of a worker that is gone."""
+    frontier = await begun(backend, limits={"spaced": SlotLimit(0, 5.0)})
+    await frontier.exchange(entries(1, slot="gone"), 0)
+    assert keys(await frontier.exchange(Outbox(), 1)) == [1]
+    await frontier.exchange(entries(2, slot="delayed", delay=5), 0)
+    await frontier.exchange(entries(3, 4, slot="spaced"), 0)
+    assert keys(await frontier.exchange(Outbox(), 1)) == [3]
+    paused = entries(5, slot="paused")
+    paused.pauses = {"paused": 5.0}
+    assert keys(await frontier.exchange(paused, 9)) == []
+    backend.advance(-3600)
+    inbox = await frontier.exchange(Outbox(), 9)
+    assert (keys(inbox), inbox.next_due) == ([], pytest.approx(5.0))
+    backend.advance(5)
+    assert sorted(keys(await frontier.exchange(Outbox(), 9))) == [2, 4, 5]
+    backend.advance(LEASE - 5)
+    assert keys(await frontier.exchange(Outbox(), 1)) == [1]
+
+
+async def test_a_clock_that_is_set_back_leaves_the_end_to_another_in_time(backend: Backend) -> None:
+    if not backend.has_workers:
+        pytest.skip("one process at a time")
+    one, other = await begun(backend, worker="one"), await begun(backend, worker="other")
+    assert await one.claim_end()
+    backend.advance(-3600)
+    assert not await other.claim_end()
+    backend.advance(LEASE)
+    assert await other.claim_end()
 
 
 # The life of a crawl.

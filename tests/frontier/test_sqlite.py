@@ -185,7 +185,8 @@ def test_a_file_that_is_not_ours_is_refused_and_left_as_it_is(tmp_path: Path, ma
 
 def take_back_to_layout_2(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("ALTER TABLE crawl DROP COLUMN identity")
+        for column in ("identity", "clock", "ahead"):
+            connection.execute(f"ALTER TABLE crawl DROP COLUMN {column}")
         connection.execute("ALTER TABLE worker DROP COLUMN report")
         connection.execute("PRAGMA user_version = 2")
 

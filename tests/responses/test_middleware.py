@@ -24,6 +24,12 @@ URL = "http://site/specs/a/2017"
 CRAWL = "20261120T101500Z-abcdef"
 
 
+class CrawlerOfParts(SimpleNamespace):
+    """What the middleware needs of a crawler; the crawl's clock is kept by it."""
+
+    __hash__ = object.__hash__
+
+
 class Spider:
     """Takes every body for an answer but `b"broken"`."""
 
@@ -45,7 +51,7 @@ def play(tmp_path: Path) -> Callable[..., Any]:
             settings = Settings({"CARS_OUTPUT_DIR": str(tmp_path), "STATS_DUMP": False, **changed})
             settings.setmodule(project, priority="default")
             settings.set("REDIS_URL", None)
-            crawler: Any = SimpleNamespace(settings=settings, spider=Spider(), spidercls=Spider)
+            crawler: Any = CrawlerOfParts(settings=settings, spider=Spider(), spidercls=Spider)
             crawler.signals = SignalManager(crawler)
             identity = CrawlIdentity(CRAWL, "worker", resumable=False)
             crawler.engine = SimpleNamespace(scheduler=SimpleNamespace(identity=identity))

@@ -14,13 +14,13 @@
 --       7 their interval (microseconds between two hand-outs; 0: none)
 --       8.. slot, cap, interval, slot, cap, interval, ...
 -- Returns {"joined", crawl's id, 1 if it was there before and 0 if the caller began it,
---          microseconds since the epoch by the server's clock}
+--          microseconds since the epoch by the crawl's clock, and by how many it is ahead of the server's}
 --         {"foreign", crawl's id, its identity ("": none was noted)} when it has another one; nothing has changed
 --         {"forgetting", crawl's id} when a crawl is being removed, or somebody has deleted all that named it: the
 --         caller finishes that, and calls again
 -- After a crash: the crawl has begun, with nothing in it. The next to call joins it.
 
-local now = clock(ARGV[4])
+local now, ahead = clock(ARGV[4])
 if #ARGV % 3 ~= 1 then return redis.error_reply('ERR wrong arguments') end
 for i = 6, #ARGV, 3 do
     if not tonumber(ARGV[i]) or not tonumber(ARGV[i + 1]) then
@@ -63,5 +63,6 @@ end
 
 -- The books of this crawl were closed before, by a run that is over: the end is free to be claimed again.
 if unfinished() == 0 then redis.call('HDEL', CRAWL, 'claimer') end
+keep_clock(now, ahead)
 redis.call('HSET', WORKERS, ARGV[3], decimal(now))
-return {'joined', crawl_id, resumed, now}
+return {'joined', crawl_id, resumed, now, ahead}

@@ -12,11 +12,13 @@
 -- Returns 1 when the worker has the claim, else 0; error LOST when the crawl is gone, DAMAGED when its keys do not agree
 -- After a crash: the claim stands until it lapses. Asking again gives the same answer.
 
-local length, now = tonumber(ARGV[3]), clock(ARGV[4])
+local length = tonumber(ARGV[3])
+local now, ahead = clock(ARGV[4])
 if not length then return redis.error_reply('ERR the length is not a number') end
 if not is_joined(ARGV[1]) then return lost() end
 local contradiction = damage()
 if contradiction then return damaged(contradiction) end
+keep_clock(now, ahead)
 redis.call('HSET', WORKERS, ARGV[2], decimal(now))
 if unfinished() > 0 then
     redis.call('HDEL', CRAWL, 'claimer')

@@ -27,7 +27,7 @@
 --          stale messages: a string of keys and tokens (8 bytes each),
 --          retries that were buried: a string of keys,
 --          paces of the slots that messages named, in their order: a string of version (8 bytes) and seconds (double),
---          microseconds since the epoch by the server's clock}
+--          microseconds since the epoch by the crawl's clock, and by how many it is ahead of the server's}
 --         error LOST when the crawl is gone, DAMAGED when its keys do not agree; error SUPERSEDED when the worker has made a later exchange already.
 -- After a crash: all of it has happened, or nothing. If the reply was lost, the same number again gives the same reply,
 -- without the leases that ended meanwhile; if the worker died, its leases expire.
@@ -43,7 +43,8 @@ for i = 4, 8 do
     if not tonumber(ARGV[i]) then return redis.error_reply('ERR argument ' .. i .. ' is not a number') end
 end
 local exchange_number, lease_length, max_attempts = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local now, want = clock(ARGV[7]), tonumber(ARGV[8])
+local now, ahead = clock(ARGV[7])
+local want = tonumber(ARGV[8])
 local deadline = now + lease_length
 
 -- Numbers are unsigned and big-endian; a text has its length (1, 2 or 4 bytes) in front. Times are microseconds.
@@ -110,7 +111,7 @@ local function reply()
     for _, pace in ipairs(paces) do
         known = known .. struct.pack('>I8d', pace_of(redis.call('HGET', NAMES, 'slot:' .. pace[3])))
     end
-    return {unfinished(), next_due(), table.concat(leases), refused, stale, buried, known, now}
+    return {unfinished(), next_due(), table.concat(leases), refused, stale, buried, known, now, ahead}
 end
 
 local function slot_name(slot)
@@ -125,6 +126,7 @@ local function give(key, token, attempt, name, record)
     return head
 end
 
+keep_clock(now, ahead)
 redis.call('HSET', WORKERS, worker, decimal(now))
 local last = exchange_number > 0 and redis.call('HGET', REPLIES, worker)
 if last then

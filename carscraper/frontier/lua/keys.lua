@@ -5,6 +5,7 @@
 --
 --  1 crawl      hash    id, identity (what the crawl is of, in words), nonce (of who began it), token, arrival, turn (last ones given), stale (messages refused),
 --                       claimer (worker that may close the books), forgetting (id of a crawl that is being removed)
+--                       clock (the latest time that was set by), ahead (by how much that is ahead of the server's clock)
 --  2 names      hash    "slot:<name>" and "callback:<name>" to their numbers, "slot#<number>" and so on back to names
 --  3 elements   hash    key of every element that is not done, to its prefix and payload
 --  4 attempts   hash    key of a waiting element that was handed out before, to how often
@@ -41,6 +42,7 @@ local WORKERS, REPLIES, LIMITS, PACES, GAPS = KEYS[18], KEYS[19], KEYS[20], KEYS
 local REPORTS = KEYS[23]
 
 local HOUR = 3600 * 1000000
+local DECADE = 10 * 365 * 24 * HOUR
 
 -- The prefix of an element: slot (3 bytes), rank (4), arrival (7), callback (2); big-endian, so that bytes sort as
 -- numbers. Rank is 2^31 - 1 minus the priority: the best comes first.
@@ -125,15 +127,27 @@ local function unpack_gap(gap)
     return struct.unpack('>I7I7', gap)
 end
 
--- The server's time, moved by an offset that only tests set.
+-- The crawl's time, and by how much it is ahead of the server's. It never goes back: where the server's clock was set back, it
+-- counts on from where it was, until that clock has caught up. A time that is years ahead was not set by a crawl.
+-- `offset` is added to the server's time; only tests set it.
 local function clock(offset)
     local time = redis.call('TIME')
-    return tonumber(time[1]) * 1000000 + tonumber(time[2]) + tonumber(offset)
+    local now = tonumber(time[1]) * 1000000 + tonumber(time[2]) + tonumber(offset)
+    local last = tonumber(redis.call('HGET', CRAWL, 'clock') or 0) or 0
+    if now >= last or last > now + DECADE then return now, 0 end
+    local ahead = tonumber(redis.call('HGET', CRAWL, 'ahead') or 0) or 0
+    if not (ahead >= last - now and ahead < DECADE) then ahead = last - now end
+    return now + ahead, ahead
 end
 
 -- `tostring` keeps 14 digits; times and tokens have 16.
 local function decimal(number)
     return string.format('%.0f', number)
+end
+
+-- Keep the crawl's time with the crawl; whoever sets a time by it has to.
+local function keep_clock(now, ahead)
+    redis.call('HSET', CRAWL, 'clock', decimal(now), 'ahead', decimal(ahead))
 end
 
 local function is_joined(crawl_id)

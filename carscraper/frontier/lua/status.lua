@@ -14,7 +14,7 @@
 --              wrote them ("": none), ...},
 --          stale messages,
 --          identity of the crawl ("": none was noted),
---          microseconds since the epoch by the server's clock}
+--          microseconds since the epoch by the crawl's clock}
 
 local now = clock(ARGV[1])
 local crawl_id = redis.call('HGET', CRAWL, 'id')

@@ -7,6 +7,12 @@ VALUES (1, ?, ?, 1, 1, 1, 0, 0);
 -- :identity What the crawl is of.
 SELECT identity FROM crawl;
 
+-- :clock The latest time that was set by, and by how much it was ahead of the machine's.
+SELECT clock, ahead FROM crawl;
+
+-- :keep_clock The same, from now on.
+UPDATE crawl SET clock = ?, ahead = ?;
+
 -- :all_leases Every lease: of a process that is gone, since the file is locked by ours.
 UPDATE work SET deadline = 0 WHERE state = 2;
 

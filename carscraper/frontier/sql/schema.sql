@@ -17,6 +17,8 @@ CREATE TABLE crawl (
     next_turn  INTEGER NOT NULL,            -- of the next slot to go to the end of the rotation
     unfinished INTEGER NOT NULL,            -- elements queued, delayed or leased
     stale      INTEGER NOT NULL,            -- messages refused because of a stale token
+    clock      REAL NOT NULL DEFAULT 0,     -- the latest time that was set by
+    ahead      REAL NOT NULL DEFAULT 0,     -- seconds that this is ahead of the machine's clock, which was set back
     claimer    TEXT                         -- worker that may close the books, while it gives signs of life
 );
 

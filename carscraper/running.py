@@ -14,6 +14,7 @@ from scrapy.utils.misc import load_object
 from carscraper.exceptions import CarscraperError
 from carscraper.feeds import Feeds
 from carscraper.monitoring.completeness import Completeness, summary
+from carscraper.plain import show, show_plainly
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -28,6 +29,7 @@ def crawler_process(settings: Settings) -> AsyncCrawlerProcess:
     Scrapy alone makes asyncio's own loop first and drops it open when another is wanted, of which Python may complain
     on stderr, at a time of its choice.
     """
+    show_plainly(settings)
     if name := settings["ASYNCIO_EVENT_LOOP"]:
         asyncio.set_event_loop(load_object(name)())
     return AsyncCrawlerProcess(settings)
@@ -61,10 +63,10 @@ def run_to_verdict(process: AsyncCrawlerProcess, crawler: Crawler, **arguments: 
         said = ["ended before there was a verdict; run the same command again"]
     else:
         said = summary(verdict)
-    sys.stderr.write("\n" + "\n".join(said) + "\n")
+    show(sys.stderr, "", *said)
     feeds = crawler.get_extension(Feeds)
     if feeds is not None and feeds.failed:
-        sys.stderr.write("a feed is not complete; see the log\n")
+        show(sys.stderr, "a feed is not complete; see the log")
         return 1
     return 0 if verdict is not None and verdict.complete and books.failure is None else 1
 

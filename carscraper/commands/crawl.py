@@ -16,6 +16,7 @@ from carscraper.config import Config
 from carscraper.exceptions import ConfigurationError
 from carscraper.exporters import check_feeds
 from carscraper.frontier.build import check_frontier, make_jobdir
+from carscraper.plain import show, show_plainly
 from carscraper.running import crawler_process, run_to_verdict
 from carscraper.spiders.cars import CarsSpider, read_arguments
 from carscraper.stores.build import check_databases
@@ -44,6 +45,7 @@ class Command(ScrapyCrawl):
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
             config = Config.from_settings(self.settings)
+            show_plainly(self.settings)
             install_scrapy_root_handler(self.settings)
             spider = _spider(self.settings, args[0])
             config.make_output_dir()
@@ -61,7 +63,7 @@ class Command(ScrapyCrawl):
 
     def _refuse(self, problem: str) -> None:
         self.exitcode = 2
-        sys.stderr.write(f"error: {problem}\n")
+        show(sys.stderr, f"error: {problem}")
 
 
 def _spider(settings: Settings, name: str) -> type[Spider]:

@@ -10,6 +10,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from carscraper.exceptions import ConfigurationError
+from carscraper.plain import show
 
 
 class Command(ScrapyCommand):
@@ -44,5 +45,5 @@ class Command(ScrapyCommand):
         try:
             run(opts)
         except ConfigurationError as error:
-            sys.stderr.write(f"error: {error}\n")
+            show(sys.stderr, f"error: {error}")
             self.exitcode = 1

@@ -18,6 +18,7 @@ from carscraper.cars_json import CARS_JSON, read_cars
 from carscraper.config import Config
 from carscraper.encoders import CsvEncoder, Encoder, JsonLinesEncoder, ParquetEncoder, encoded
 from carscraper.exceptions import CarscraperError, ConfigurationError
+from carscraper.plain import plain_table, show
 from carscraper.stores.build import SETTINGS, build_database
 from carscraper.tables import Column, Row, Rows
 
@@ -78,10 +79,10 @@ class Command(ScrapyCommand):
             self.exitcode = _export(self.settings, opts.source, args[0], raw=opts.raw)
         except ConfigurationError as error:
             self.exitcode = 2
-            sys.stderr.write(f"error: {error}\n")
+            show(sys.stderr, f"error: {error}")
         except CarscraperError as error:
             self.exitcode = 1
-            sys.stderr.write(f"error: {error}\n")
+            show(sys.stderr, f"error: {error}")
 
 
 def _export(settings: BaseSettings, source: str, target: str, *, raw: bool) -> int:
@@ -92,16 +93,16 @@ def _export(settings: BaseSettings, source: str, target: str, *, raw: bool) -> i
     pieces = encoded(_FORMATS[encoding](table.columns), rows)
     try:
         if target in _STDOUT:
-            sys.stdout.buffer.writelines(pieces)
+            sys.stdout.buffer.writelines(plain_table(pieces) if sys.stdout.isatty() else pieces)
             sys.stdout.flush()
         else:
             write_atomically(Path(target), pieces)
-            sys.stdout.write(f"{rows.count:,} cars in {target}\n")
+            show(sys.stdout, f"{rows.count:,} cars in {target}")
     except BrokenPipeError:  # whoever reads has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        sys.stderr.write(f"error: {target} cannot be written: {error.strerror or error}\n")
+        show(sys.stderr, f"error: {target} cannot be written: {error.strerror or error}")
         return 1
     return 0
 

@@ -18,6 +18,7 @@ from carscraper.config import Config
 from carscraper.exceptions import CarscraperError, ConfigurationError, FrontierRefused
 from carscraper.frontier.build import build_frontier, is_resumable
 from carscraper.frontier.contract import Counts, DeadLetter, Frontier, Status
+from carscraper.plain import plain, plain_json, show
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -61,10 +62,10 @@ class Command(ScrapyCommand):
             self.exitcode = asyncio.run(_act(_frontier(self.settings, opts.spider), args[0], opts))
         except (ConfigurationError, FrontierRefused) as error:
             self.exitcode = 2
-            sys.stderr.write(f"error: {error}\n")
+            show(sys.stderr, f"error: {error}")
         except CarscraperError as error:
             self.exitcode = 1
-            sys.stderr.write(f"error: {error}\n")
+            show(sys.stderr, f"error: {error}")
 
 
 def _frontier(settings: BaseSettings, spider: str) -> Frontier:
@@ -79,23 +80,23 @@ async def _act(frontier: Frontier, action: str, opts: argparse.Namespace) -> int
     try:
         if action == "status":
             status = await frontier.status()
-            _print(_as_json(status) if opts.json else "\n".join(_table(status)))
+            show(sys.stdout, *(_as_json(status) if opts.json else _table(status)))
         elif action == "dead":
             letters = await frontier.dead_letters(opts.limit)
-            _print(_dead_as_json(letters) if opts.json else "\n".join(_dead_lines(letters)))
+            show(sys.stdout, *(_dead_as_json(letters) if opts.json else _dead_lines(letters)))
         elif action == "retry-dead":
-            _print(f"{await frontier.retry_dead()} requests are queued again")
+            show(sys.stdout, f"{await frontier.retry_dead()} requests are queued again")
         elif action == "drop-dead":
             if not _sure(opts, "Drop all dead letters, so that the crawl counts as if they had never been?"):
                 return 1
-            _print(f"{await frontier.drop_dead()} dead letters are gone")
+            show(sys.stdout, f"{await frontier.drop_dead()} dead letters are gone")
         else:
             status = await frontier.status()
             left = status.total.queued + status.total.delayed + status.total.leased
             if not _sure(opts, f"Forget the whole crawl {status.crawl_id}, with {left} requests unfinished?"):
                 return 1
             await frontier.forget()
-            _print("forgotten; the next run starts afresh")
+            show(sys.stdout, "forgotten; the next run starts afresh")
     finally:
         await frontier.close()
     return 0
@@ -106,7 +107,7 @@ def _sure(opts: argparse.Namespace, question: str) -> bool:
         return True
     if not sys.stdin.isatty():
         raise ConfigurationError(f"{question} Nobody is there to ask; repeat with --yes")
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    return input(f"{plain(question)} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _table(status: Status) -> Iterator[str]:
@@ -131,14 +132,14 @@ def _row(name: str, counts: Counts) -> str:
     return f"{name[:27]:<28}" + "".join(f"{number:>9}" for number in numbers)
 
 
-def _as_json(status: Status) -> str:
+def _as_json(status: Status) -> list[str]:
     """The status as it is in `contract.Status`, with `seen` among the counts."""
     found = asdict(status)
     found["total"]["seen"] = status.total.seen
     for kind, groups in (("slots", status.slots), ("callbacks", status.callbacks)):
         for name, counts in groups.items():
             found[kind][name]["seen"] = counts.seen
-    return orjson.dumps(found, option=orjson.OPT_INDENT_2).decode()
+    return plain_json(found, orjson.OPT_INDENT_2).decode().split("\n")
 
 
 def _dead_lines(letters: list[DeadLetter]) -> Iterator[str]:
@@ -146,10 +147,11 @@ def _dead_lines(letters: list[DeadLetter]) -> Iterator[str]:
         yield "no dead letters"
     for letter in letters:
         when = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(letter.died_at))
-        yield f"{when}  {letter.callback}  after {letter.attempts}: {letter.reason}\n    {_url(letter)}"
+        yield f"{when}  {letter.callback}  after {letter.attempts}: {letter.reason}"
+        yield f"    {_url(letter)}"
 
 
-def _dead_as_json(letters: list[DeadLetter]) -> str:
+def _dead_as_json(letters: list[DeadLetter]) -> list[str]:
     rows = [
         {
             "url": _url(letter),
@@ -161,7 +163,7 @@ def _dead_as_json(letters: list[DeadLetter]) -> str:
         }
         for letter in letters
     ]
-    return orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode()
+    return plain_json(rows, orjson.OPT_INDENT_2).decode().split("\n")
 
 
 def _url(letter: DeadLetter) -> str:
@@ -169,7 +171,3 @@ def _url(letter: DeadLetter) -> str:
         return str(orjson.loads(letter.payload).get("url", ""))
     except (orjson.JSONDecodeError, AttributeError):
         return "(unreadable)"
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text + "\n")

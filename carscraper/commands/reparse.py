@@ -14,6 +14,7 @@ from scrapy.utils.log import install_scrapy_root_handler
 
 from carscraper.config import Config
 from carscraper.exceptions import CarscraperError, ConfigurationError
+from carscraper.plain import show, show_plainly
 from carscraper.rebuilding import SETTINGS, Rebuilding, StoredPages, stored_pages
 from carscraper.responses.retention import megabytes
 from carscraper.running import crawler_process, run_to_verdict
@@ -52,17 +53,18 @@ class Command(ScrapyCommand):
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
             config = Config.from_settings(self.settings)
+            show_plainly(self.settings)
             install_scrapy_root_handler(self.settings)
             config.make_output_dir()
             crawls, size = asyncio.run(stored_pages(self.settings))
             if opts.list:
-                sys.stdout.write("\n".join(_table(crawls, size, config)) + "\n")
+                show(sys.stdout, *_table(crawls, size, config))
                 return
             chosen = _chosen(crawls, opts.crawl)
             check_databases(self.settings)
         except CarscraperError as error:
             self.exitcode = 2
-            sys.stderr.write(f"error: {error}\n")
+            show(sys.stderr, f"error: {error}")
             return
         self.settings.setdict(SETTINGS, priority="cmdline")
         self.crawler_process = crawler_process(self.settings)

@@ -30,6 +30,7 @@ from carscraper.monitoring.verdict import (
 )
 from carscraper.pipelines.contract import durable_stores, remote_stores
 from carscraper.pipelines.json_batches import JsonBatchesPipeline
+from carscraper.plain import plain_json
 from carscraper.scheduler import FrontierScheduler, frontier_scheduler
 from carscraper.stopping import is_stopping, why_stopped
 
@@ -304,7 +305,7 @@ class Completeness:
             "requests": self._crawler.stats.get_value("downloader/request_count", 0),
             **found,
         }
-        return orjson.dumps(run, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        return plain_json(run, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
     def _origin(self) -> dict[str, Any]:
         """What `run.json` says of where the answers came from: nothing when it was the site."""

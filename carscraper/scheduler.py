@@ -26,6 +26,7 @@ from carscraper.exceptions import (
     FrontierError,
     FrontierLost,
     FrontierUnavailable,
+    cause,
 )
 from carscraper.frontier import codec
 from carscraper.frontier.build import build_frontier, is_resumable, is_shared, slot_limits
@@ -35,6 +36,7 @@ from carscraper.leases import Leases, Task
 from carscraper.pipelines.contract import durable_stores
 from carscraper.responses.signals import request_waited_in_vain, request_waits
 from carscraper.start_urls import build_start_urls
+from carscraper.stopping import stop_crawl
 from carscraper.throttle.pacing import build_pacing
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ class FrontierScheduler(BaseScheduler):
         self._urgent = asyncio.Event()
         """Set while the outbox holds time that a site's next request may have."""
         self._closing = False
+        self._opened = asyncio.Event()
         self._exchanging: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._ended_elsewhere = False
@@ -260,6 +263,7 @@ class FrontierScheduler(BaseScheduler):
         else:
             logger.info("Beginning crawl %s", state.crawl_id)
         connect = self._crawler.signals.connect
+        connect(self._opened.set, signals.spider_opened)
         connect(self._on_left_downloader, signals.request_left_downloader)
         connect(self._on_waits, request_waits)
         connect(self._on_waited_in_vain, request_waited_in_vain)
@@ -317,6 +321,12 @@ class FrontierScheduler(BaseScheduler):
             self._exchanging.cancel()
         await self.frontier.close()
 
+    async def _stop_once_open(self, error: BaseException) -> None:
+        """Scrapy closes in good order only what it has opened."""
+        await self._opened.wait()
+        why = f"the exchanges with the frontier have failed: {cause(error)}"
+        stop_crawl(self._crawler, "frontier_failed", why)
+
     async def _exchange_unless_ended(self) -> None:
         try:
             await self._exchange()
@@ -372,8 +382,8 @@ class FrontierScheduler(BaseScheduler):
     def _on_exchanges_ended(self, exchanging: asyncio.Task[None]) -> None:
         """Without its exchanges a crawl would stand still for ever, and say nothing."""
         if not exchanging.cancelled() and (error := exchanging.exception()) is not None:
-            logger.critical("The exchanges with the frontier have failed", exc_info=error)
-            self._stop("frontier_failed")
+            logger.debug("The exchanges with the frontier failed here", exc_info=error)
+            self._farewell = asyncio.create_task(self._stop_once_open(error))
 
     async def _exchange(self) -> None:
         """One exchange. An outbox that was not answered is said again, the same, before anything newer."""

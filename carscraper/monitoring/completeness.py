@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from dataclasses import asdict, replace
@@ -233,8 +232,10 @@ class Completeness:
         if not self.failure:
             await self._guarded(self._on_stopped(reason))
         if self.failure:
-            with contextlib.suppress(OSError):  # what had failed before has been said
+            try:
                 await asyncio.to_thread(self._archive.report, self._failed_run())
+            except Exception as error:  # noqa: BLE001 (what failed first has been said, and counts)
+                logger.debug("run.json says nothing of it: %s", cause(error))
 
     async def _on_stopped(self, reason: str) -> None:
         scheduler = frontier_scheduler(self._crawler)

@@ -12,8 +12,10 @@ from scrapy.exceptions import DropItem
 
 from carscraper.archive import CARS, LEDGER, Archive
 from carscraper.config import Config
+from carscraper.exceptions import ConfigurationError, cause
 from carscraper.identity import crawl_clock, crawl_identity
 from carscraper.items import Car, PageRead, SetAside, SpecGroups
+from carscraper.stopping import stop_crawl
 
 if TYPE_CHECKING:
     from typing import Self
@@ -70,9 +72,13 @@ class JsonBatchesPipeline:
         self.archive = Archive(
             self._config.output_dir, identity.crawl_id, identity.worker, clock=crawl_clock(self._crawler)
         )
-        await asyncio.to_thread(self.archive.open, resumable=identity.resumable)
+        try:
+            await asyncio.to_thread(self.archive.open, resumable=identity.resumable)
+        except OSError as error:
+            raise ConfigurationError(f"CARS_OUTPUT_DIR cannot be used: {cause(error)}") from error
         self._room.set()
         self._committer = asyncio.create_task(self._commit_for_ever())
+        self._committer.add_done_callback(self._note_end)
 
     async def process_item(self, item: Any) -> Any:
         """Take the item in; it is durable once `durable` has reached the number it got."""
@@ -105,9 +111,9 @@ class JsonBatchesPipeline:
     async def close_spider(self) -> None:
         """Commit what is left."""
         self._committer.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._committer
-        await self._commit()
+        await asyncio.wait([self._committer])
+        if self._committer.cancelled() or self._committer.exception() is None:
+            await self._commit()
 
     def _keep(self, kind: str, item: Car | PageRead | SetAside) -> None:
         line = orjson.dumps(
@@ -135,6 +141,15 @@ class JsonBatchesPipeline:
             if self._failed:
                 return
 
+    def _note_end(self, committer: asyncio.Task[None]) -> None:
+        """It goes on until the disk refuses, unless there is a bug: then the crawl has to stop."""
+        error = None if committer.cancelled() else committer.exception()
+        if error is not None:
+            self._failed = True
+            self._room.set()
+            logger.debug("It failed here", exc_info=error)
+            stop_crawl(self._crawler, "output_failed", f"{self.archive.directory}: {cause(error)}")
+
     async def _commit(self) -> None:
         async with self._committing:
             await self._commit_what_has_come()
@@ -156,7 +171,7 @@ class JsonBatchesPipeline:
             self._failed = True
             for kind, newer in self._lines.items():
                 newer[:0] = lines[kind]
-            logger.critical("Cannot commit to %s: %s", self.archive.directory, error)
+            logger.critical("Cannot commit to %s: %s", self.archive.directory, cause(error))
             if self._crawler.engine.spider is not None:
                 self._stopping = asyncio.create_task(
                     self._crawler.engine.close_spider_async(reason="output_failed")

@@ -22,6 +22,8 @@ from carscraper.responses.contract import Pruned, StoredCrawl, StoredResponse
 from carscraper.responses.packing import MAX_BODY, DamagedError, Packer, largest_frame
 from carscraper.responses.rare_log import RareLog
 
+logger = logging.getLogger(__name__)
+
 APPLICATION_ID, VERSION = 1130451571, 1
 
 _PATIENCE = 2.0
@@ -42,7 +44,7 @@ def _sql(name: str) -> str:
 
 
 class SqliteResponseStore:
-    """A `ResponseStore` in the file `path`, made when it is absent.
+    """A `ResponseStore` in the file `path`, made when it is absent; one that is broken is moved aside and begun again.
 
     Calls run on the event loop's thread, each well below a millisecond beside the decompression; only a
     write that meets another process's takes longer. An answer outlives the process at once, and a loss of
@@ -69,6 +71,8 @@ class SqliteResponseStore:
         self._packer = Packer()
         self._log = RareLog(logging.getLogger(__name__))
         self._connection: sqlite3.Connection | None = None
+        self._inode: int | None = None
+        """Of the file that this connection has open, or is to open."""
         self._get_many, self._put = _sql("get_many"), _sql("put")
         self._crawls, self._crawl_keys = _sql("crawls"), _sql("crawl_keys")
         self._oldest_crawls = _sql("oldest_crawls")
@@ -78,10 +82,21 @@ class SqliteResponseStore:
         """Open or make the file; errors name its path, and a foreign file is left untouched."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            _refuse_foreign(self._path)
-            self._connection = await _connect_in_turn(self._path, self._patience)
+            try:
+                await self._connect()
+            except sqlite3.DatabaseError as error:
+                if not _is_broken(error):
+                    raise
+                self._move_aside(error)
+                await self._connect()
         except (OSError, sqlite3.Error) as error:
             raise ConfigurationError(f"the response store {self._path} cannot be used: {error}") from error
+
+    async def _connect(self) -> None:
+        self._inode = _inode(self._path)
+        _refuse_foreign(self._path)
+        self._connection = await _connect_in_turn(self._path, self._patience)
+        self._inode = _inode(self._path)
 
     async def is_readable(self) -> bool:
         """True: a file that cannot be used was refused by `open`."""
@@ -121,6 +136,7 @@ class SqliteResponseStore:
             self._db.execute(self._put, row)
         except sqlite3.Error as error:
             self._log.warning("An answer could not be kept in the response store", f"{self._path}: {error}")
+            self._begin_again_if_broken(error)
             return False
         return True
 
@@ -172,6 +188,7 @@ class SqliteResponseStore:
                 await asyncio.sleep(0)
         except sqlite3.Error as error:
             self._log.warning("The response store could not be pruned", f"{self._path}: {error}")
+            self._begin_again_if_broken(error)
         return Pruned(removed, await self.size())
 
     async def close(self) -> None:
@@ -204,7 +221,38 @@ class SqliteResponseStore:
             return self._db.execute(query, arguments).fetchall()
         except sqlite3.Error as error:
             self._log.warning("The response store could not be read", f"{self._path}: {error}")
+            self._begin_again_if_broken(error)
             return []
+
+    def _begin_again_if_broken(self, error: sqlite3.Error) -> None:
+        """Go on with an empty file in the place of one that is broken; with the broken one when that is refused."""
+        if not _is_broken(error):
+            return
+        try:
+            self._move_aside(error)
+            begun = _connect(self._path, self._patience)
+        except (OSError, sqlite3.Error) as refusal:
+            self._log.warning("The response store could not be begun again", f"{self._path}: {refusal}")
+            return
+        self._db.close()
+        self._connection, self._inode = begun, _inode(self._path)
+
+    def _move_aside(self, error: sqlite3.Error) -> None:
+        """Unless another process has done so already."""
+        if self._inode is None or _inode(self._path) != self._inode:
+            return
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._clock()))
+        aside = self._path.with_name(f"{self._path.name}.broken-{stamp}")
+        self._path.rename(aside)
+        for suffix in ("-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                self._path.with_name(self._path.name + suffix).rename(f"{aside}{suffix}")
+        logger.warning(
+            "The response store %s is broken (%s); it is begun again, and what it was is in %s",
+            self._path,
+            error,
+            aside.name,
+        )
 
     def _most(self, crawl_id: str | None) -> int:
         return self._max_shared if crawl_id is None else self._max_of_crawl
@@ -246,8 +294,28 @@ def _checked(
     return StoredResponse(key, status, url, fetched_at, packer.unpack(body, most))
 
 
+def _is_broken(error: sqlite3.Error) -> bool:
+    """True when the file is at fault, not who else uses it, nor the disk."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+    return isinstance(error, _NotADatabaseError) or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
+
+
+class _NotADatabaseError(sqlite3.DatabaseError):
+    """Raised when a file does not begin as SQLite's do."""
+
+
 def _refuse_foreign(path: Path) -> None:
-    """Looks without writing. A file without any table or identity is as good as an empty one."""
+    """Looks without writing. A file without any table or identity is as good as an empty one.
+
+    Raises `ForeignFile` for one of another application or version, `sqlite3.Error` for one that is no database.
+    """
     try:
         with path.open("rb") as file:
             header = file.read(_HEADER)
@@ -256,7 +324,7 @@ def _refuse_foreign(path: Path) -> None:
     if not header:
         return
     if len(header) < _HEADER or not header.startswith(_MAGIC):
-        raise ForeignFile(f"{path} is not a response store: it is no SQLite file")
+        raise _NotADatabaseError("it is no SQLite file")
     version, application = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
     if (application, version) == (0, 0):
         # Another process may be making it just now, or have done so in a write-ahead log.

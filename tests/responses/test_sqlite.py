@@ -65,12 +65,13 @@ def test_a_file_of_another_kind_or_version_is_refused_and_left_untouched(tmp_pat
 
 
 @pytest.mark.parametrize("content", [b"{}", b"x" * 5000, b"SQLite format 3\0"])
-def test_a_file_that_is_no_database_is_refused_and_left_untouched(tmp_path, content):
+def test_a_file_that_is_no_database_is_moved_aside_untouched(tmp_path, content):
     path = tmp_path / "responses.sqlite"
     path.write_bytes(content)
-    with pytest.raises(ForeignFile):
-        opened(path)
-    assert path.read_bytes() == content
+    opened(path)
+    (aside,) = tmp_path.glob("responses.sqlite.broken-*")
+    assert aside.read_bytes() == content
+    assert path.read_bytes().startswith(b"SQLite format 3")
 
 
 @pytest.mark.parametrize(
@@ -82,12 +83,15 @@ def test_a_place_that_cannot_be_used_is_named(path):
     assert "\n" not in str(refusal.value)
 
 
-def test_a_damaged_file_is_refused_at_start_by_name(tmp_path):
+def test_a_damaged_file_is_moved_aside_at_start_and_said_so(tmp_path, caplog):
     path = tmp_path / "responses.sqlite"
     opened(path)
-    path.write_bytes(path.read_bytes()[:100] + b"\xff" * 8000)
-    with pytest.raises(ConfigurationError, match=str(path)):
-        opened(path)
+    damaged = path.read_bytes()[:100] + b"\xff" * 8000
+    path.write_bytes(damaged)
+    opened(path)
+    (aside,) = tmp_path.glob("responses.sqlite.broken-*")
+    assert aside.read_bytes() == damaged
+    assert f"The response store {path} is broken" in caplog.text
 
 
 def test_a_full_disk_loses_the_answer_only(tmp_path, caplog):

@@ -14,6 +14,7 @@ from aiohttp import ClientHttpProxyError, ClientResponseError, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.exceptions import DownloadFailedError
+from scrapy.http import Headers
 
 from carscraper.config import Config
 from carscraper.heads import BoundedResponseHandler
@@ -22,6 +23,7 @@ from carscraper.scheduler import frontier_scheduler
 from carscraper.stopping import is_stopping
 
 if TYPE_CHECKING:
+    from aiohttp import ClientResponse
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -148,6 +150,11 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
         finally:
             self._under_way.discard(task)
             self._abandoned.discard(task)
+
+    @staticmethod
+    def _extract_headers(response: ClientResponse) -> Headers:
+        """As they were sent: aiohttp's own text of bytes that are no UTF-8 cannot be made bytes again."""
+        return Headers(list(response.raw_headers))
 
     async def close(self) -> None:
         """End the watch, and close the connections."""

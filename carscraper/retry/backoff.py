@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+_LONGEST_DATE = 100
+"""Characters; a date has 29."""
+
 
 def backoff(attempt: int, chance: float, base: float, longest: float) -> float:
     """Seconds to wait after the `attempt`-th try (1 is the first) failed: exponential, with full jitter.
@@ -26,10 +29,13 @@ def retry_after(header: str, now: datetime, longest: float) -> float | None:
     text = header.strip()
     if text.isascii() and text.isdecimal():
         return min(float(text[:18]), longest)
+    if len(text) > _LONGEST_DATE:
+        return None
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+        if date.tzinfo is None:
+            date = date.replace(tzinfo=UTC)
+        seconds = (date - now).total_seconds()
+    except (ValueError, TypeError, LookupError, OverflowError):  # whatever the parser's arithmetic ends in
         return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return min(max(0.0, (date - now).total_seconds()), longest)
+    return min(max(0.0, seconds), longest)

@@ -15,6 +15,8 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+_CRAWL_ID = re.compile(r"2[0-9]{3}[01][0-9][0-3][0-9]T[0-2][0-9][0-5][0-9][0-6][0-9]Z-[0-9a-f]{6}")
+
 
 @dataclass(frozen=True, slots=True)
 class CrawlIdentity:
@@ -55,6 +57,17 @@ class CrawlClock:
 def new_crawl_id(now: float) -> str:
     """A fresh identifier that sorts by time: `20261120T101500Z-3f9a1c`; `now` is by the frontier's clock."""
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{secrets.token_hex(3)}"
+
+
+def is_crawl_id(text: str) -> bool:
+    """Whether it is one of `new_crawl_id`: it becomes part of names of files, and others may have written it."""
+    if not _CRAWL_ID.fullmatch(text):
+        return False
+    try:
+        begin_time(text)
+    except ValueError:
+        return False
+    return True
 
 
 def begin_time(crawl_id: str) -> str:

@@ -23,6 +23,7 @@ from carscraper.config import Config
 from carscraper.exceptions import (
     CarscraperError,
     CodecError,
+    FrontierDamaged,
     FrontierError,
     FrontierLost,
     FrontierUnavailable,
@@ -31,7 +32,7 @@ from carscraper.exceptions import (
 from carscraper.frontier import codec
 from carscraper.frontier.build import build_frontier, is_resumable, is_shared, slot_limits
 from carscraper.frontier.contract import CrawlState, DeadLetter, Entry, Frontier, Outbox, Status
-from carscraper.identity import CrawlIdentity, crawl_clock, new_crawl_id, new_worker_name
+from carscraper.identity import CrawlIdentity, crawl_clock, is_crawl_id, new_crawl_id, new_worker_name
 from carscraper.leases import Leases, Task
 from carscraper.pipelines.contract import durable_stores
 from carscraper.responses.signals import request_waited_in_vain, request_waits
@@ -278,7 +279,13 @@ class FrontierScheduler(BaseScheduler):
     async def _begin(self) -> CrawlState:
         if self._crawler.settings.getbool("SCHEDULER_FLUSH_ON_START"):
             await self._forget_unless_shared("SCHEDULER_FLUSH_ON_START")
-        return await self.frontier.begin(new_crawl_id(await self.frontier.time()))
+        state = await self.frontier.begin(new_crawl_id(await self.frontier.time()))
+        if not is_crawl_id(state.crawl_id):
+            raise FrontierDamaged(
+                f"the frontier holds a crawl of the id {state.crawl_id[:80]!r}, which none of ours has, so "
+                "somebody else has written it; `scrapy queue forget`, and crawl again"
+            )
+        return state
 
     def _leave_at_once(self) -> Deferred[None]:
         """Scrapy is forced to end (a second signal): give back what is in hand too, and let nothing hold this

@@ -18,6 +18,7 @@ from carscraper.exceptions import CodecError, FrontierLost, FrontierUnavailable,
 from carscraper.frontier import codec
 from carscraper.identity import begin_time, crawl_clock
 from carscraper.items import PageRead, SetAside
+from carscraper.monitoring.published import read_verdict, write_verdict
 from carscraper.monitoring.verdict import (
     GivenUp,
     Reading,
@@ -116,7 +117,8 @@ class Completeness:
             elif await self._claims_end(scheduler):
                 await self._close_books_for_all(scheduler)
             elif (published := await scheduler.frontier.verdict()) is not None:
-                self._adopt(delivered(_verdict_from(published), self._undelivered()))
+                verdict = await self._borne_out(read_verdict(published))
+                self._adopt(delivered(verdict, self._undelivered()))
             else:
                 await asyncio.sleep(_POLL)
         except (FrontierUnavailable, FrontierLost) as error:
@@ -139,12 +141,29 @@ class Completeness:
         if not self._sweep_again(reading):
             await self._finish(reading, [], unfinished=0)
 
+    async def _borne_out(self, verdict: Verdict) -> Verdict:
+        """Another worker's verdict, when what lies in the output directory agrees: whoever can write to Redis can
+        publish one.
+        """
+        if not verdict.complete:
+            return verdict
+        reading = await asyncio.to_thread(self._read_ledger)
+        kept = await asyncio.to_thread(self._archive.kept)
+        own = self._judge(reading, kept, [], unfinished=0)
+        if own.complete and own.kept == verdict.kept:
+            return verdict
+        doubt = (
+            f"another worker's verdict says that {verdict.kept} listings were kept, and {own.kept} are in "
+            f"{self._archive.directory}"
+        )
+        return replace(verdict, complete=False, catalogue_complete=False, reasons=[doubt, *own.reasons])
+
     async def _close_books_for_all(self, scheduler: FrontierScheduler) -> None:
         reading = await asyncio.to_thread(self._read_ledger)
         if self._sweep_again(reading):
             return
         verdict = await self._finish(reading, await scheduler.frontier.dead_letters(), unfinished=0)
-        await scheduler.frontier.publish_verdict(orjson.dumps(asdict(verdict)))
+        await scheduler.frontier.publish_verdict(write_verdict(verdict))
         if not verdict.given_up:
             await scheduler.frontier.forget()
 
@@ -332,14 +351,6 @@ class Completeness:
     @property
     def _spider(self) -> CarsSpider:
         return cast("CarsSpider", self._crawler.spider)
-
-
-def _verdict_from(published: bytes) -> Verdict:
-    """The verdict that another worker reached."""
-    found = orjson.loads(published)
-    found["set_aside"] = [SetAside(**item) for item in found["set_aside"]]
-    found["given_up"] = [GivenUp(**item) for item in found["given_up"]]
-    return Verdict(**found)
 
 
 def summary(verdict: Verdict) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from scrapy import signals
@@ -99,6 +101,7 @@ class ResponseStoreMiddleware:
         if key is None:
             return None
         stat, gave_way = "responses/hit", False
+        waits_until = math.inf
         while True:
             if stored := await self.store.get(key, self._max_age):
                 self._crawler.stats.inc_value(stat)
@@ -113,7 +116,7 @@ class ResponseStoreMiddleware:
                 continue
             self._under_way[key] = asyncio.get_running_loop().create_future()
             self._owners[key] = request
-            if await self.store.claim(key, self._claim, self._max_age):
+            if await self.store.claim(key, self._claim, self._max_age) or time.monotonic() >= waits_until:
                 if not gave_way:
                     return None
                 await self.store.disclaim(key)
@@ -122,6 +125,8 @@ class ResponseStoreMiddleware:
                 raise WaitedInVain("another's download of the same brought no answer")
             self._let_others_go_on(key, request)
             gave_way = gave_way or self._tell(request_waits, request)
+            # A claim ends by itself; one that does not is nobody's who fetches.
+            waits_until = min(waits_until, time.monotonic() + 2 * self._claim)
             await asyncio.sleep(_LOOK)
 
     def _tell(self, signal: object, request: Request) -> bool:

@@ -25,6 +25,10 @@ _STRETCH = 200
 _CRAWL_STRETCH = 8
 """Answers of a crawl per round trip: each may be as large as a listing page."""
 _LONGEST_URL = 8192
+FIRST_TIME = 1_577_836_800.0
+"""Seconds since the epoch: nothing was fetched before 2020."""
+LATEST = 3600.0
+"""Seconds that a time may be ahead of this worker's: the clocks of two machines differ."""
 _CENTURY = 100 * 365 * 86_400.0
 _FAILURES = (RedisError, OSError)
 
@@ -170,7 +174,7 @@ class RedisResponseStore:
         """Walks through the server's keys."""
         found = []
         for _, size, name in await self._survey(self._crawl_prefix):
-            crawl_id = name.decode().removeprefix(self._crawl_prefix)
+            crawl_id = name.decode(errors="replace").removeprefix(self._crawl_prefix)
             found.append(StoredCrawl(crawl_id, await self._keys_of(crawl_id), size))
         return sorted(found, key=lambda crawl: crawl.crawl_id)
 
@@ -230,7 +234,7 @@ class RedisResponseStore:
     async def _keys_of(self, crawl_id: str) -> list[str]:
         """Keys of what the crawl has put, sorted."""
         names = await self._call("hkeys", self._crawl_prefix + crawl_id)
-        return sorted(name.decode() for name in names or ())
+        return sorted(name.decode(errors="replace") for name in names or ())
 
     async def _call(self, command: str, *arguments: Any, **options: Any) -> Any:
         return await self._in_time(getattr(self._client, command)(*arguments, **options))
@@ -285,7 +289,9 @@ class RedisResponseStore:
             if value is None:
                 continue
             try:
-                yield _read_value(key, value, self._packer, most)
+                stored = _read_value(key, value, self._packer, most)
+                _check(stored, self._clock())
+                yield stored
             except (DamagedError, struct.error, UnicodeDecodeError) as error:
                 damaged.append(key)
                 self._log.warning("A stored answer is damaged and will be fetched again", f"{key!r}: {error}")
@@ -312,6 +318,16 @@ def _fetched_at(header: bytes) -> float:
     except struct.error:
         return -math.inf
     return float(fetched_at) if form == _FORMAT else -math.inf
+
+
+def _check(stored: StoredResponse, now: float) -> None:
+    """Raise `DamagedError` for what no worker can have put: others may write to the server too."""
+    if not FIRST_TIME <= stored.fetched_at <= now + LATEST:
+        raise DamagedError(f"fetched at {stored.fetched_at!r}, which has not come yet or is long past")
+    if not 100 <= stored.status <= 599:
+        raise DamagedError(f"status {stored.status}")
+    if not stored.url.startswith(("http://", "https://")) or not stored.url.isprintable():
+        raise DamagedError("not an address")
 
 
 def _read_value(key: str, value: bytes | int, packer: Packer, most: int) -> StoredResponse:

@@ -67,7 +67,7 @@ class CarsSpider(Spider):
         self.limit, self.filters = read_arguments(arguments)
         self.arguments = arguments
         self._config = config
-        self.queued = queued_requests(config.api_url, self.filters)
+        self.queued = queued_requests(config.api_url, self.filters, clock=self._now)
         self._read: WeakKeyDictionary[Response, ListingPage] = WeakKeyDictionary()
 
     @classmethod
@@ -231,10 +231,13 @@ class CarsSpider(Spider):
         for at in following:
             yield self.page_request(at, read.limit, sweep=read.sweep, end=end)
 
+    def _now(self) -> float:
+        return crawl_clock(self.crawler)()
+
     def _fetched_at(self, response: Response) -> float:
         """When it was fetched, as its page is kept with; now, where nobody has noted it."""
         fetched_at = response.meta.get(FETCHED_AT)
-        return fetched_at if isinstance(fetched_at, float) else crawl_clock(self.crawler)()
+        return fetched_at if isinstance(fetched_at, float) else self._now()
 
     def _groups(self, status: int, body: bytes) -> SpecGroups:
         """The groups of a spec; empty when the API has none for this car (404). Raises `ApiError`."""

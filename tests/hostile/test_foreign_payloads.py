@@ -13,10 +13,10 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
+from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from carscraper.api.endpoints import SearchFilters, search_url, spec_url
-from carscraper.config import Config
 from carscraper.exceptions import CodecError
 from carscraper.fingerprints import DISTINCT
 from carscraper.frontier.codec import decode, encode
@@ -37,7 +37,7 @@ def spider_of(api_url: str) -> CarsSpider:
     settings = Settings()
     settings.setmodule("carscraper.settings")
     settings.set("CARS_API_URL", api_url)
-    return CarsSpider(Config.from_settings(settings))
+    return CarsSpider.from_crawler(Crawler(CarsSpider, settings))
 
 
 SPIDER = spider_of(API)

@@ -1,0 +1,197 @@
+"""What others write beside the queue on Redis: names of crawls, verdicts, stored answers, claims."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import redis
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carscraper.exceptions import FrontierDamaged
+from carscraper.identity import is_crawl_id, new_crawl_id
+from carscraper.items import SetAside
+from carscraper.monitoring.published import read_verdict, write_verdict
+from carscraper.monitoring.verdict import GivenUp, Verdict
+from tests.crawling import wait_until
+from tests.hostile.conftest import SECONDS, Start
+from tests.hostile.test_foreign_payloads import spider_of
+from tests.redis_server import RedisServer
+from tests.standin import SPEC_PATH, StandIn
+
+COMPLETE = Verdict(
+    complete=True,
+    catalogue_complete=True,
+    kept=71_290,
+    expected=71_290,
+    without_specs=0,
+    sweeps=1,
+    missing=[],
+    set_aside=[],
+    given_up=[],
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: RedisServer) -> Iterator[redis.Redis]:
+    with server.client() as client:
+        client.flushall()
+        yield client
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "../../../../tmp/x",
+        "20241120T101500Z-3f9a1c/..",
+        "20241120T101500Z-3f9a1C",
+        "20241399T101500Z-3f9a1c",
+        "99981120T101500Z-3f9a1c",
+        "20241120T101500Z-3f9a1c\n",
+        "٢٠٢٤1120T101500Z-3f9a1c",
+    ],
+)
+def test_what_is_no_name_of_a_crawl(name: str) -> None:
+    assert not is_crawl_id(name)
+    assert is_crawl_id("20241120T101500Z-3f9a1c")
+    assert is_crawl_id(new_crawl_id(1.7e9))
+
+
+@pytest.mark.parametrize("name", ["../../elsewhere", "\x1b[31mred", "x" * 100_000])
+def test_a_crawl_of_a_foreign_name_is_not_joined_and_nothing_is_written(
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis, tmp_path: Path, name: str
+) -> None:
+    identity = getattr(spider_of(site.url), "identity", "")
+    client.hset("{cars}:crawl", mapping={"id": name, "nonce": "x", "identity": identity})
+    run = start(redis_url=server.url)
+    assert run.wait(SECONDS) == 2, run.log
+    assert "which none of ours has" in run.log
+    assert "\x1b" not in run.log
+    assert len(run.log) < 5000
+    assert not list(tmp_path.rglob("batches"))
+    assert not (tmp_path.parent / "elsewhere").exists()
+
+
+# Verdicts
+
+
+def test_a_verdict_comes_back_as_it_was_published() -> None:
+    verdict = Verdict(
+        complete=False,
+        catalogue_complete=False,
+        kept=1,
+        expected=4,
+        without_specs=0,
+        sweeps=2,
+        missing=["1"],
+        set_aside=[SetAside("u", "p", "b"), SetAside("u", "p", "b", "7", "MongoDB")],
+        given_up=[GivenUp("u", "r", ("1", "2"))],
+        undelivered={"mongo": 3},
+        reasons=["why"],
+    )
+    assert read_verdict(write_verdict(verdict)) == verdict
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*asdict(COMPLETE), "x"]), JSON, max_size=3), st.binary(max_size=20))
+def test_any_published_verdict_is_one_or_refused(changes: dict[str, Any], more: bytes) -> None:
+    for data in (orjson.dumps({**asdict(COMPLETE), **changes}), orjson.dumps(asdict(COMPLETE)) + more, more):
+        said = ""
+        try:
+            verdict = read_verdict(data)
+        except FrontierDamaged as error:
+            said = str(error)
+        else:
+            assert 0 <= verdict.kept <= 10**9
+            assert all(reason.isprintable() for reason in (*verdict.reasons, *verdict.missing))
+        assert said.isprintable()
+
+
+@pytest.mark.parametrize(
+    "published", [write_verdict(COMPLETE), b"\xff\x00", b"[1]"], ids=["kept", "bytes", "list"]
+)
+def test_a_crawl_that_others_call_complete_is_not(
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis, published: bytes
+) -> None:
+    site.faults([{"match": SPEC_PATH, "fault": "delay", "seconds": 0.5}])
+    run = start(redis_url=server.url, settings={"CARS_PAGE_SIZE": 50, "CONCURRENT_REQUESTS": 4})
+    wait_until(lambda: len(site.specs()) > 4 or not run.running, SECONDS, what="a specification asked for")
+    name = client.hget("{cars}:crawl", "id")
+    assert isinstance(name, bytes)
+    client.set(b"{cars}:verdict:" + name, published)
+    client.delete("{cars}:crawl")
+    assert run.wait(SECONDS) == 1, run.log
+    assert "The catalogue is complete" not in run.log
+    assert not (run.output_dir / "cars.json").exists()
+    if published.startswith(b"{"):
+        assert "another worker's verdict says that 71290 listings were kept" in run.log
+    else:
+        assert "the verdict that another worker published cannot be read" in run.log
+
+
+# Stored answers, and claims
+
+
+def stored(
+    body: bytes, *, status: int = 200, at: float = 1.7e9, url: str = "http://h/", frame: bytes = b""
+) -> bytes:
+    packed = frame or zstandard.ZstdCompressor(write_checksum=True).compress(body)
+    return struct.pack(">BHdI", 1, status, at, len(url.encode())) + url.encode() + packed
+
+
+def test_stored_answers_that_nobody_can_have_put_are_asked_for_again(
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis
+) -> None:
+    body = orjson.dumps({"data": [[{"title": "Mine", "attrs": [{"label": "Owner", "value": "stranger"}]}]]})
+    values = [
+        stored(body, at=253_000_000_000.0),
+        stored(body, at=math.inf),
+        stored(body, at=math.nan),
+        stored(body, at=-1.0),
+        stored(body, at=9e9, status=0),
+        stored(body, at=9e9, url="javascript:alert(1)"),
+        b"",
+        b"\xff" * 100,
+    ]
+    for number, (code, year) in enumerate(sorted(site.keys())):
+        client.set(f"{{cars}}:response:{code}/{year}", values[number % len(values)])
+    run = start(redis_url=server.url, settings={"CARS_SPEC_TTL": 10**10})
+    assert run.wait(SECONDS) == 0, run.log
+    assert sorted(run.cars()) == sorted(site.ids())
+    assert b"stranger" not in (run.output_dir / "cars.json").read_bytes()
+    assert len(set(site.specs())) == len(site.keys())
+
+
+def test_claims_that_never_end_hold_nothing_up_for_long(
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis
+) -> None:
+    for code, year in site.keys():  # noqa: SIM118
+        client.set(f"{{cars}}:response-claim:{code}/{year}", "mine")
+    run = start(redis_url=server.url, settings={"CARS_LEASE_SECONDS": 1, "CONCURRENT_REQUESTS": 400})
+    assert run.wait(SECONDS) == 0, run.log
+    assert sorted(run.cars()) == sorted(site.ids())

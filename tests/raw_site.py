@@ -24,6 +24,10 @@ from tests.standin import PAGE_PATH, SPEC_PATH
 Answer = bytes | Iterable[bytes]
 
 
+class Last(bytes):
+    """An answer after which the connection is closed."""
+
+
 def http(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
     """A whole answer, with its length."""
     head = [f"HTTP/1.1 {status}", "Content-Type: application/json", f"Content-Length: {len(body)}", *headers]
@@ -93,6 +97,8 @@ class RawSite:
                 answer = self._answer(target)
                 for piece in (answer,) if isinstance(answer, bytes) else answer:
                     connection.sendall(piece)
+                if isinstance(answer, Last):
+                    return
 
 
 class RawCatalogue:

@@ -16,7 +16,8 @@ from carscraper.items import Car, SetAside
 from carscraper.pipelines.contract import ledger
 from carscraper.stopping import is_stopping, stop_crawl
 from carscraper.stores.build import SETTINGS, build_database
-from carscraper.stores.delivery import Bounds, Delivery, Removal
+from carscraper.stores.delivery import Bounds, Delivery
+from carscraper.stores.pending import Removal
 from carscraper.stores.record import Draft, Records
 
 if TYPE_CHECKING:

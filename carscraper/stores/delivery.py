@@ -7,12 +7,10 @@ import contextlib
 import logging
 import random
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +19,7 @@ import orjson
 from carscraper.exceptions import SpoolDamaged, StoreError, StoreUnavailable
 from carscraper.items import Car
 from carscraper.stores.contract import Database, Refused
+from carscraper.stores.pending import ROOM, Pending, Removal
 from carscraper.stores.record import SHAPELESS, Draft, Record, Records
 from carscraper.stores.spool import Spool
 
@@ -32,12 +31,6 @@ _LATE = 5.0
 """Seconds that a record waits in memory for a database that answers; then it goes to disk. Going there and back
 costs as much as writing it, so one that is merely a little slower than the crawl holds it up instead.
 """
-_ROOM = 4
-"""Batches in memory at most, before the crawl has to wait; and how many are delivered from disk at once."""
-_BATCH_BYTES = 8 * 1024**2
-"""Bytes of records that make a batch, however few they are; some 500 records have that."""
-_ROOM_BYTES = 2 * _BATCH_BYTES
-"""Bytes of records in memory, before the crawl has to wait."""
 _LOOK = 0.1
 """Seconds between two looks whether something is late."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
@@ -46,15 +39,6 @@ _FAREWELL = 3.0
 """Seconds that the last records are given to reach the database when the crawl ends; then they go to disk."""
 _SAY_EVERY = 10.0
 """Seconds between two lines on what is still waited for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """The end of a complete crawl: what it has not seen is off the site. Travels behind the crawl's records."""
-
-    seen: list[str]
-    begun_at: str
-    removed_at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +88,7 @@ class Delivery:
         self._on_set_aside = on_set_aside
         self._on_refused = on_refused
         self._records = records
-        self._pending: deque[tuple[float, Draft | Removal]] = deque()
-        self._weight = 0
-        """Bytes of what is pending."""
+        self._pending = Pending(bounds.batch_size)
         self._spools: list[Spool] = []
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._news = asyncio.Event()
@@ -181,23 +163,13 @@ class Delivery:
         now = time.monotonic()
         if not self._pending and not self._backlog:
             self._progress = now
-        self._pending.append((now, element))
-        before = self._weight
-        self._weight += _size(element)
+        filled = self._pending.fills_batch
+        self._pending.add(element, now)
         self.received += 1
-        waiting = len(self._pending)
-        if waiting == 1 or waiting == self._bounds.batch_size or before < _BATCH_BYTES <= self._weight:
+        if len(self._pending) == 1 or self._pending.fills_batch > filled:
             self._news.set()
-        if not self._is_roomy:
+        if not self._pending.has_room:
             self._roomy.clear()
-
-    @property
-    def _is_roomy(self) -> bool:
-        return len(self._pending) < _ROOM * self._bounds.batch_size and self._weight < _ROOM_BYTES
-
-    @property
-    def _fills_batch(self) -> bool:
-        return len(self._pending) >= self._bounds.batch_size or self._weight >= _BATCH_BYTES
 
     @property
     def undelivered(self) -> int:
@@ -278,15 +250,15 @@ class Delivery:
             self._news.clear()
             rest = None
             if self._pending:
-                rest = max(0.0, self._pending[0][0] + self._bounds.batch_seconds - time.monotonic())
+                rest = max(0.0, self._pending.oldest + self._bounds.batch_seconds - time.monotonic())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), rest)
 
     def _is_batch_ready(self) -> bool:
         return bool(self._pending) and (
             self._hurry
-            or self._fills_batch
-            or time.monotonic() >= self._pending[0][0] + self._bounds.batch_seconds
+            or self._pending.fills_batch
+            or time.monotonic() >= self._pending.oldest + self._bounds.batch_seconds
         )
 
     async def _send_batch(self) -> None:
@@ -294,24 +266,15 @@ class Delivery:
         spool = next((spool for spool in self._spools if len(spool)), None)
         if spool is not None:
             # In larger batches than what comes, so that it grows shorter.
-            payloads = await self._on_disk(spool.read, _ROOM * self._bounds.batch_size)
+            payloads = await self._on_disk(spool.read, ROOM * self._bounds.batch_size)
             await self._write([self._decode(payload) for payload in payloads])
             await self._on_disk(spool.drop, len(payloads))
         else:
-            batch = list(self._next_batch())
+            batch = self._pending.next_batch()
             upto = self.durable + len(batch)
             await self._write(batch)
             self._let_go(upto)
         self._progress = time.monotonic()
-
-    def _next_batch(self) -> Iterator[Draft | Removal]:
-        """The oldest that are pending: one at least, then as many as a batch has room for."""
-        room = _BATCH_BYTES
-        for number, (_, element) in enumerate(islice(self._pending, self._bounds.batch_size)):
-            room -= _size(element)
-            if number and room < 0:
-                return
-            yield element
 
     async def _write(self, elements: Sequence[Draft | Removal]) -> None:
         drafts: list[Draft] = []
@@ -342,9 +305,9 @@ class Delivery:
     def _let_go(self, upto: int) -> None:
         """Forget what is durable up to this number; some or all of it may have gone to disk meanwhile."""
         while self.durable < upto:
-            self._weight -= _size(self._pending.popleft()[1])
+            self._pending.drop_first()
             self.durable += 1
-        if self._is_roomy:
+        if self._pending.has_room:
             self._roomy.set()
 
     def _note_down(self, error: StoreUnavailable) -> None:
@@ -370,14 +333,14 @@ class Delivery:
     def _is_late(self) -> bool:
         if not self._pending:
             return False
-        age = time.monotonic() - self._pending[0][0]
-        if self._down or self._backlog > 2 * _ROOM * self._bounds.batch_size:
-            return self._fills_batch or age >= self._bounds.batch_seconds
+        age = time.monotonic() - self._pending.oldest
+        if self._down or self._backlog > 2 * ROOM * self._bounds.batch_size:
+            return self._pending.fills_batch or age >= self._bounds.batch_seconds
         return age >= _LATE
 
     async def _spool_pending(self, *, beyond_bound: bool = False) -> None:
         """Write all of memory to disk. A batch that is under way to the database may then be written twice."""
-        payloads = [self._encode(element) for _, element in self._pending]
+        payloads = [self._encode(element) for element in self._pending]
         upto = self.durable + len(payloads)
         own = self._spools[-1]
         try:
@@ -415,7 +378,3 @@ class Delivery:
         if "removal" in found:
             return Removal(**found["removal"])
         return Draft(Car(**found["car"]), self._records)
-
-
-def _size(element: Draft | Removal) -> int:
-    return element.size if isinstance(element, Draft) else 0

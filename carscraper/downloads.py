@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _LOOK = 0.5
 """Seconds between two looks whether the crawl is being stopped."""
+_LONGEST = 300
+"""Characters of aiohttp's words for what is not HTTP, which repeat it."""
 _PATIENCE = 2.5
 """Seconds that a request on the wire may still take when the crawl is being stopped."""
 _GLOBAL = ipaddress.IPv6Network("2000::/3")
@@ -145,7 +147,7 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
             if isinstance(error.__cause__, ClientHttpProxyError):
                 raise TunnelRefused(f"the proxy answers {error.__cause__.status}") from None
             if isinstance(error.__cause__, ClientResponseError):
-                raise DownloadFailedError(f"not HTTP: {error.__cause__.message!r}") from None
+                raise DownloadFailedError(f"not HTTP: {error.__cause__.message[:_LONGEST]!r}") from None
             raise
         finally:
             self._under_way.discard(task)

@@ -163,6 +163,17 @@ def test_a_head_without_end_costs_itself(tmp_path: Path) -> None:
     assert "not HTTP" in reasons(run)[catalogue.ids[0]]
 
 
+def test_garbage_is_not_repeated_in_full(tmp_path: Path) -> None:
+    catalogue = RawCatalogue(10)
+    catalogue.specs[catalogue.spec_path(0)] = [b"\x01garbage" * 30_000]
+    status, run, _ = watched(catalogue, tmp_path)
+    assert status == 1
+    assert with_specs(run) == set(catalogue.ids[1:])
+    assert "not HTTP: 'Bad status line" in reasons(run)[catalogue.ids[0]].replace('"', "'")
+    assert len(reasons(run)[catalogue.ids[0]]) < 2000
+    assert len(run.log) < 50_000
+
+
 def packed(body: bytes, times: int) -> bytes:
     for _ in range(times):
         body = gzip.compress(body)

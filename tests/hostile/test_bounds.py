@@ -24,7 +24,7 @@ from tests.raw_site import USUAL_SPEC, RawCatalogue, RawSite, http, spec
 from tests.redis_server import RedisServer
 from tests.watching import disk_usage, wait_and_watch
 
-SECONDS = 120
+SECONDS = 300
 """No crawl here takes longer; one that does is killed and its log shown."""
 MEMORY = 250_000_000
 FEW_TRIES = {**QUICK, "RETRY_TIMES": 1, "CARS_PAGE_SIZE": 1000}
@@ -315,17 +315,3 @@ def test_listings_as_large_as_they_may_be_are_kept_within_the_same_memory(tmp_pa
     assert status == 0, run.log
     assert with_specs(run) == set(catalogue.ids)
     assert sum("/specs/" in target for target in site.targets) == 1
-
-
-@pytest.mark.parametrize("listings", [1, 25])
-def test_300_000_unknown_names_on_one_page_are_not_said_one_by_one(tmp_path: Path, listings: int) -> None:
-    """On one listing, which is more than one may have, or spread over several, which are kept as they came."""
-    catalogue = RawCatalogue(30)
-    for number in range(listings):
-        names = {f"a{number:02d}{name:05x}": 1 for name in range(300_000 // listings)}
-        catalogue.listings[number]["attributes"].update(names)
-    status, run, _ = watched(catalogue, tmp_path)
-    assert status == (1 if listings == 1 else 0), run.log[-5000:]
-    assert with_specs(run) == set(catalogue.ids[1:] if listings == 1 else catalogue.ids)
-    assert run.log.count("\n") < 1000
-    assert (tmp_path / "run.json").stat().st_size < 200_000

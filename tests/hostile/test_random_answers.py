@@ -28,7 +28,7 @@ from tests.raw_site import USUAL_SPEC, Answer, Last, RawCatalogue, RawSite
 from tests.standin import PAGE_PATH, SPEC_PATH
 
 LISTINGS, PAGE_SIZE = 24, 8
-SECONDS = 120
+SECONDS = 300
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 FIXED = settings(
     max_examples=EXAMPLES or 3,
@@ -41,7 +41,6 @@ FIXED = settings(
 IMPATIENT = {
     **QUICK,
     "RETRY_TIMES": 2,
-    "DOWNLOAD_TIMEOUT": 5,
     "CARS_MAX_RETRY_AFTER": 0.1,
     "CARS_PAGE_SIZE": PAGE_SIZE,
 }

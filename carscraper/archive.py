@@ -27,6 +27,7 @@ import fcntl
 import mmap
 import os
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -69,9 +70,10 @@ def write_atomically(path: Path, chunks: Iterable[bytes], *, large: bool = False
 
 
 def _write_atomically(path: Path, chunks: Iterable[bytes], *, large: bool) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Nobody can have put anything in its place before.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(16)}.tmp")
     try:
-        with temporary.open("wb", buffering=_BUFFER) as file:
+        with temporary.open("xb", buffering=_BUFFER) as file:
             if large:
                 _write_past_cache(file.fileno(), chunks)
             else:

@@ -7,8 +7,11 @@ with a `ConfigurationError`, before anything is asked of the site.
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +23,11 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 _Number = TypeVar("_Number", int, float)
+
+NEEDED = ("code", "year")
+"""Attributes of a listing that lead to its specification."""
+_CONTACT = re.compile(r"(?=.{1,200}$)(https?://[!-'*-~]+|[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+)")
+"""Nothing in it may end the comment of `USER_AGENT` that it stands in, or the header."""
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of an answer that no setting may allow more than: it is parsed as a whole, into ten times as much memory."""
@@ -51,6 +59,9 @@ class Config:
     proxy_cooldown: float
     spool_max_bytes: int
     store_patience: float
+    share_with_group: bool
+    leave_out: tuple[str, ...]
+    contact: str
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
@@ -91,6 +102,9 @@ class Config:
             proxy_cooldown=seconds("CARS_PROXY_COOLDOWN", 0.1, 600),
             spool_max_bytes=whole("CARS_SPOOL_MAX_BYTES", 0, 2**50),
             store_patience=seconds("CARS_STORE_PATIENCE", 0, 86_400),
+            share_with_group=_switch(settings, "CARS_SHARE_WITH_GROUP"),
+            leave_out=_attributes(settings.get("CARS_LEAVE_OUT")),
+            contact=_contact(str(settings.get("CARS_CONTACT") or "").strip()),
         )
 
     @property
@@ -99,6 +113,10 @@ class Config:
         are kept, and need it, for `keep_pages` from then on.
         """
         return self.spec_ttl + self.keep_pages
+
+    def keep_private(self) -> None:
+        """From now on, what this process writes is its user's alone (0700, 0600), or its group's too (0770, 0660)."""
+        os.umask(0o007 if self.share_with_group else 0o077)
 
     def make_output_dir(self) -> None:
         """Create the output directory; raises `ConfigurationError` when it cannot be written."""
@@ -111,6 +129,33 @@ class Config:
             raise ConfigurationError(
                 f"CARS_OUTPUT_DIR: {self.output_dir} cannot be written: {error.strerror or error}"
             ) from error
+
+
+def _switch(settings: BaseSettings, name: str) -> bool:
+    try:
+        return settings.getbool(name)
+    except ValueError:
+        raise ConfigurationError(f"{name}: True or False is needed, not {settings.get(name)!r}") from None
+
+
+def _attributes(value: object) -> tuple[str, ...]:
+    """Names of attributes, none of which the crawl itself needs."""
+    patterns = _several(value)
+    for pattern in patterns:
+        for name in NEEDED:
+            if fnmatchcase(name, pattern):
+                raise ConfigurationError(
+                    f"CARS_LEAVE_OUT: {pattern!r} matches {name!r}, which the crawl needs"
+                )
+    return patterns
+
+
+def _contact(text: str) -> str:
+    if text and not _CONTACT.fullmatch(text):
+        raise ConfigurationError(
+            f"CARS_CONTACT: a mail address or an http(s) URL of at most 200 characters is needed, not {text!r}"
+        )
+    return text
 
 
 def _several(value: object) -> tuple[str, ...]:

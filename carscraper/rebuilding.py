@@ -14,7 +14,9 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DropItem
 
 from carscraper.api.endpoints import SearchFilters, SpecKey
+from carscraper.api.leave_out import leave_out
 from carscraper.api.search_page import Listing
+from carscraper.config import Config
 from carscraper.exceptions import ApiError, ConfigurationError
 from carscraper.identity import CrawlClock, CrawlIdentity, new_crawl_id, new_worker_name
 from carscraper.items import Car, SetAside, SpecGroups
@@ -166,7 +168,7 @@ class Rebuilding(Spider):
                 return
             name = unread.pop(stored.key, None) or PageName.parse(stored.key)
             try:
-                page = read_page(stored.body, stored.url, sweep=name.sweep, limit=self.limit)
+                page = read_page(self._wanted(stored.body), stored.url, sweep=name.sweep, limit=self.limit)
             except ApiError as error:
                 self.refused.append(GivenUp(stored.url, f"no answer: {error}"))
                 no_answers.append(_in_words(name))
@@ -178,6 +180,11 @@ class Rebuilding(Spider):
         absent = [*map(_in_words, unread.values()), *walks.absent()]
         self.absent = [page for page in dict.fromkeys(absent) if page not in no_answers]
         self.finished = True
+
+    def _wanted(self, body: bytes) -> bytes:
+        """A page without what shall not be kept, if that was decided on after it had been."""
+        patterns = Config.from_settings(self.crawler.settings).leave_out
+        return leave_out(body, patterns) if patterns else body
 
     async def _process(self, items: Iterable[Any]) -> None:
         """Hand the items to the pipelines, one after the other; what they drop is counted."""

@@ -110,6 +110,19 @@ CARS_STORE_PATIENCE = os.environ.get("CARS_STORE_PATIENCE", "60")
 What it has not taken by then is delivered by the next run.
 """
 
+CARS_SHARE_WITH_GROUP = os.environ.get("CARS_SHARE_WITH_GROUP", "False")
+"""True: what a crawl writes may be read and changed by the group of its user. Else by that user alone: records hold
+sellers' names and places.
+"""
+
+CARS_LEAVE_OUT = os.environ.get("CARS_LEAVE_OUT", "")
+"""Attributes of listings that are never kept, by name, parted by commas, `*` for any letters: `agent_*,description`.
+Empty: all are kept, since only the operator knows what they are needed for.
+"""
+
+CARS_CONTACT = os.environ.get("CARS_CONTACT", "")
+"""Who runs the crawl: a mail address or an http(s) URL, told to the site in `USER_AGENT`. Nobody else can know it."""
+
 MONGO_URI = os.environ.get("MONGO_URI")
 """Set: records also go to this MongoDB, `mongodb://host:port/database`."""
 
@@ -131,7 +144,7 @@ SCHEDULER_PERSIST = True
 
 # Politeness: against the live site four at once, slower when it slows down, and honest about who asks
 
-USER_AGENT = "carscraper/0.1 (a catalogue crawler; set USER_AGENT to say who runs it)"
+USER_AGENT = "carscraper/0.1 (a catalogue crawler; set CARS_CONTACT to say who runs it)"
 ROBOTSTXT_OBEY = True
 CONCURRENT_REQUESTS = 16  # of which four on the wire; the others wait for specs under way or are being parsed
 CONCURRENT_REQUESTS_PER_DOMAIN = 4
@@ -201,6 +214,8 @@ DOWNLOADER_MIDDLEWARES = {
     # On the engine's side of decompression (590): it keeps plain bodies. Before retry on the way back: it
     # keeps no failures.
     "carscraper.responses.middleware.ResponseStoreMiddleware": 585,
+    # Right after decompression (590): nothing else may see what shall not be kept.
+    "carscraper.responses.leave_out.LeaveOutMiddleware": 587,
     # In Scrapy's place: one that cannot be unpacked is retried instead of dropped.
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "carscraper.responses.decompression.DecompressionMiddleware": 590,

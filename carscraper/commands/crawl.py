@@ -45,6 +45,7 @@ class Command(ScrapyCrawl):
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
             config = Config.from_settings(self.settings)
+            config.keep_private()
             show_plainly(self.settings)
             install_scrapy_root_handler(self.settings)
             spider = _spider(self.settings, args[0])

@@ -76,6 +76,7 @@ class Command(ScrapyCommand):
         if self.settings is None:
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
+            Config.from_settings(self.settings).keep_private()
             self.exitcode = _export(self.settings, opts.source, args[0], raw=opts.raw)
         except ConfigurationError as error:
             self.exitcode = 2

@@ -53,6 +53,7 @@ class Command(ScrapyCommand):
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
             config = Config.from_settings(self.settings)
+            config.keep_private()
             show_plainly(self.settings)
             install_scrapy_root_handler(self.settings)
             config.make_output_dir()

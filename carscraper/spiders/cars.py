@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import orjson
@@ -27,6 +28,7 @@ from carscraper.pages import ListingPage, further_pages, read_page, read_specs, 
 from carscraper.queued import queued_requests
 from carscraper.responses.middleware import FETCHED_AT, PAGE, STORE_KEY, response_store
 from carscraper.responses.pages import PageName
+from carscraper.settings import USER_AGENT
 from carscraper.weighed import WeighedCache
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from scrapy.settings import BaseSettings
 
 _PARSED_SPECS = 4 * 1024**2
 """Bytes of the answers whose specs are kept parsed, which takes up to twenty times as much: some 300 specs. Many are
@@ -45,6 +48,7 @@ _SMALL_PAGE = 512 * 1024
 """Bytes of a page that need no weighing: what is made of it is no larger, and may be kept until its callback comes."""
 _SHARE = 128 * 1024
 """Bytes, about, of the listings that one request carries at most. More that wait for the same spec are parted."""
+_LIVE = ".cars.co.za"
 _PAGE_PRIORITY, _SPEC_PRIORITY = 0, 10
 """Specs go first, so that few requests wait at any time."""
 
@@ -71,12 +75,24 @@ class CarsSpider(Spider):
         self._read: WeakKeyDictionary[Response, ListingPage] = WeakKeyDictionary()
 
     @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        """Tells the site who asks, when `CARS_CONTACT` says so and `USER_AGENT` nothing else."""
+        super().update_settings(settings)
+        contact = Config.from_settings(settings).contact
+        if contact and settings["USER_AGENT"] == USER_AGENT:
+            settings.set("USER_AGENT", f"{USER_AGENT.partition(' ')[0]} (+{contact})", priority="spider")
+
+    @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         """Raises `ConfigurationError` for an argument that is unknown or a setting that is refused."""
         spider = cls(
             Config.from_settings(crawler.settings), **{k: v for k, v in kwargs.items() if k != "_job"}
         )
         spider._set_crawler(crawler)
+        if _is_anonymous(crawler.settings):
+            spider.logger.warning(
+                "Nobody says who asks the live site: set CARS_CONTACT to a mail address or URL"
+            )
         return spider
 
     @property
@@ -276,6 +292,12 @@ def _shares(rows: list[list[Any]]) -> Iterator[list[list[Any]]]:
         share.append(row)
         weight += size
     yield share
+
+
+def _is_anonymous(settings: BaseSettings) -> bool:
+    """Whether the live site is asked by somebody who does not say who they are."""
+    host = urlsplit(Config.from_settings(settings).api_url).hostname or ""
+    return f".{host}".endswith(_LIVE) and settings["USER_AGENT"] == USER_AGENT
 
 
 def read_arguments(arguments: dict[str, str]) -> tuple[int | None, SearchFilters]:

@@ -74,7 +74,7 @@ def test_codes_with_plus_slash_and_equals_reach_the_server_exactly(
 
 def test_the_crawler_says_who_it_is(journal: list[dict[str, Any]]) -> None:
     assert {entry["user_agent"] for entry in journal} == {
-        "carscraper/0.1 (a catalogue crawler; set USER_AGENT to say who runs it)"
+        "carscraper/0.1 (a catalogue crawler; set CARS_CONTACT to say who runs it)"
     }
 
 

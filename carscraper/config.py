@@ -22,6 +22,7 @@ from carscraper.settings_check import check_settings
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
+_SHORTEST_KEY = 32
 _Number = TypeVar("_Number", int, float)
 
 NEEDED = ("code", "year")
@@ -56,6 +57,7 @@ class Config:
     max_drift: float
     min_kept_share: float
     proxies: tuple[str, ...] = field(repr=False)  # they may hold passwords
+    queue_key: str = field(repr=False)
     proxy_cooldown: float
     spool_max_bytes: int
     store_patience: float
@@ -99,6 +101,7 @@ class Config:
                 settings.get("CARS_MIN_KEPT_SHARE"), "CARS_MIN_KEPT_SHARE", float, 0.0, 1.0
             ),
             proxies=_several(settings.get("CARS_PROXIES")),
+            queue_key=_secret(settings.get("CARS_QUEUE_KEY"), "CARS_QUEUE_KEY"),
             proxy_cooldown=seconds("CARS_PROXY_COOLDOWN", 0.1, 600),
             spool_max_bytes=whole("CARS_SPOOL_MAX_BYTES", 0, 2**50),
             store_patience=seconds("CARS_STORE_PATIENCE", 0, 86_400),
@@ -156,6 +159,16 @@ def _contact(text: str) -> str:
             f"CARS_CONTACT: a mail address or an http(s) URL of at most 200 characters is needed, not {text!r}"
         )
     return text
+
+
+def _secret(value: object, name: str) -> str:
+    """A key, or "" for none; the message does not repeat it."""
+    secret = str(value or "")
+    if secret and len(secret) < _SHORTEST_KEY:
+        raise ConfigurationError(
+            f"{name}: a key has {_SHORTEST_KEY} characters or more; `openssl rand -hex 32` makes one"
+        )
+    return secret
 
 
 def _several(value: object) -> tuple[str, ...]:

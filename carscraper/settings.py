@@ -90,6 +90,12 @@ believed. Half: cars are sold and entered a few in a hundred a day, and what tak
 0 accepts what there is; meant for one run.
 """
 
+CARS_QUEUE_KEY = os.environ.get("CARS_QUEUE_KEY", "")
+"""A secret of 32 characters or more, the same for all workers: what they queue is signed with it, and nothing else is
+taken out of the queue. Empty: whoever can write to the queue is trusted as far as `docs/security.md` says. Set it in
+the environment.
+"""
+
 CARS_PROXIES = os.environ.get("CARS_PROXIES", "")
 """Forward proxies, `http://user:password@host:port`, parted by commas; empty: none, or that of `http_proxy` and
 `https_proxy`. Set it in the environment: a command line is seen by everyone on the machine.

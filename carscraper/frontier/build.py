@@ -9,6 +9,7 @@ from carscraper.connection import redis_client
 from carscraper.exceptions import ConfigurationError, FrontierError
 from carscraper.frontier.contract import Frontier, SlotLimit
 from carscraper.frontier.redis import RedisFrontier
+from carscraper.frontier.sealed import Seal, SealedFrontier
 from carscraper.frontier.sqlite import SqliteFrontier
 
 if TYPE_CHECKING:
@@ -72,14 +73,23 @@ def build_frontier(settings: BaseSettings, config: Config, worker: str, *, spide
     """The frontier of the spider of that name, not begun yet.
 
     On Redis, keys start with `SCHEDULER_QUEUE_KEY` (with `%(spider)s` filled in), by default with the
-    spider's name. Raises `ConfigurationError` when a setting is refused.
+    spider's name. With `CARS_QUEUE_KEY`, what is queued is signed. Raises `ConfigurationError` when a setting is
+    refused.
     """
+    prefix = (settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s") % {"spider": spider}
+    frontier = _plain_frontier(settings, config, worker, prefix)
+    if not config.queue_key:
+        return frontier
+    return SealedFrontier(frontier, Seal(config.queue_key, f"{spider}\0{prefix}"))
+
+
+def _plain_frontier(settings: BaseSettings, config: Config, worker: str, prefix: str) -> Frontier:
     usual, limits = slot_limits(settings)
     client = redis_client(settings)
     if client is not None:
         return RedisFrontier(
             client,
-            prefix=(settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s") % {"spider": spider},
+            prefix=prefix,
             worker=worker,
             lease_seconds=config.lease_seconds,
             max_attempts=config.max_attempts,

@@ -28,6 +28,8 @@ VERSION = 1
 LONGEST = 16 * 2**20
 """Bytes of a document: twice as many as an answer may have from which it was made."""
 _LONGEST_REASON = 300
+_REFUSED = b"\0"
+"""What stands in front of a reason; a document never begins so."""
 TRANSIENT_META = ("download_latency",)
 """What Scrapy notes in `meta` about one download, which says nothing about the next."""
 _PROXY_META = ("proxy", "_auth_proxy", "_scheme_proxy", "_pool_proxy")
@@ -107,9 +109,16 @@ def decode(data: bytes, spider: Spider) -> Request:
         raise CodecError(_printable(str(error))) from error
 
 
+def refused(why: str) -> bytes:
+    """What stands for a document that was refused before it was read; `decode` gives the reason."""
+    return _REFUSED + why.encode()
+
+
 def _decode(data: bytes, spider: Spider) -> Request:
     if len(data) > LONGEST:
         raise CodecError(f"{len(data)} bytes, more than {LONGEST}")
+    if data.startswith(_REFUSED):
+        raise CodecError(data.removeprefix(_REFUSED).decode(errors="replace"))
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError as error:

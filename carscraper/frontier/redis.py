@@ -505,6 +505,10 @@ class RedisFrontier:
         except ResponseError as error:
             if str(error).startswith("LOST"):
                 raise FrontierLost(f"crawl {self._crawl_id} is gone from {self._place()}") from error
+            if "ACL failure in script" in str(error) or "user executing the script" in str(error):
+                raise FrontierRefused(
+                    f"{self._place()} does not let this user do it: {_why(error)}"
+                ) from error
             if str(error).startswith(TRY_AGAIN):
                 raise FrontierUnavailable(f"{self._place()} cannot do it now: {error}") from error
             raise FrontierDamaged(_fault(self._place(), str(error))) from error

@@ -116,7 +116,10 @@ class ResponseStoreMiddleware:
                 continue
             self._under_way[key] = asyncio.get_running_loop().create_future()
             self._owners[key] = request
-            if await self.store.claim(key, self._claim, self._max_age) or time.monotonic() >= waits_until:
+            claimed = await self.store.claim(key, self._claim, self._max_age)
+            if not claimed and time.monotonic() >= waits_until:
+                return None
+            if claimed:
                 if not gave_way:
                     return None
                 await self.store.disclaim(key)
@@ -125,7 +128,7 @@ class ResponseStoreMiddleware:
                 raise WaitedInVain("another's download of the same brought no answer")
             self._let_others_go_on(key, request)
             gave_way = gave_way or self._tell(request_waits, request)
-            # A claim ends by itself; one that does not is nobody's who fetches.
+            # A claim ends by itself, with an answer that can be read or without: one that does not is no worker's.
             waits_until = min(waits_until, time.monotonic() + 2 * self._claim)
             await asyncio.sleep(_LOOK)
 

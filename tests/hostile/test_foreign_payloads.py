@@ -22,6 +22,7 @@ from carscraper.fingerprints import DISTINCT
 from carscraper.frontier.codec import decode, encode
 from carscraper.frontier.contract import Entry, Outbox, SlotLimit
 from carscraper.frontier.redis import RedisFrontier
+from carscraper.frontier.sealed import Seal
 from carscraper.responses.middleware import PAGE, STORE_KEY
 from carscraper.spiders.cars import CarsSpider
 from tests.hostile.conftest import SECONDS, Start
@@ -280,3 +281,46 @@ def test_an_honest_crawl_goes_on_beside_them_and_names_each(
     assert "javascript:" not in "".join(
         path.read_text(errors="replace") for path in run.output_dir.rglob("*.json*")
     )
+
+
+KEY = "0123456789abcdef" * 2
+
+
+def test_with_a_key_not_even_what_looks_like_ours_is_taken(
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis
+) -> None:
+    key = sorted(site.keys())[0]
+    lookalikes = [
+        spec(site.url, key=key),
+        with_rows(["7", "", READ_AT, {"code": key[0]}], url="x"),
+        page(site.url),
+    ]
+    queue = "cars\0cars"
+    identity = f"{getattr(spider_of(site.url), 'identity', '')} signed with the key {Seal(KEY, queue).mark}"
+    payloads = [*map(orjson.dumps, lookalikes), Seal("x" * 32, queue).seal(b"{}", "crawl", "3")]
+    asyncio.run(put(server.port, payloads, identity.strip(), "20241120T101500Z-3f9a1c"))
+    without = start(redis_url=server.url)
+    assert without.wait(SECONDS) == 2, without.log
+    run = start(redis_url=server.url, env={"CARS_QUEUE_KEY": KEY})
+    assert run.wait(SECONDS) == 1, run.log
+    said = run.run_json()
+    assert said["kept"] == said["expected"] == len(site.ids())
+    assert len(said["given_up"]) == len(payloads)
+    assert all("not signed" in letter["reason"] for letter in said["given_up"])
+    assert KEY not in run.log + without.log
+
+
+def test_a_crawl_with_a_key_is_complete(
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis
+) -> None:
+    runs = [start(redis_url=server.url, env={"CARS_QUEUE_KEY": KEY}) for _ in range(2)]
+    for run in runs:
+        assert run.wait(SECONDS) == 0, run.log
+    assert sorted(runs[0].cars()) == sorted(site.ids())
+
+
+def test_a_short_key_is_refused_and_not_shown(site: StandIn, start: Start) -> None:
+    run = start(env={"CARS_QUEUE_KEY": "hunter2"})
+    assert run.wait(SECONDS) == 2, run.log
+    assert "CARS_QUEUE_KEY: a key has 32 characters or more" in run.log
+    assert "hunter2" not in run.log

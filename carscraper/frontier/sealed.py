@@ -1,0 +1,134 @@
+"""A frontier whose server is not trusted: what it holds is signed with a key that only the workers know.
+
+Whoever can write to the server can still delete, repeat and hold back; they can no longer have a worker make a request,
+or believe a verdict, that no worker with the key has made. A payload is signed together with the queue, the crawl and
+the element's key, so that it counts nowhere else.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import replace
+from hashlib import sha256
+
+from carscraper.exceptions import CodecError, FrontierDamaged
+from carscraper.frontier.codec import refused
+from carscraper.frontier.contract import CrawlState, DeadLetter, Frontier, Inbox, Outbox, Status
+
+_MARK = b"\x01"
+"""What a signed payload begins with; a document never does."""
+_LENGTH = sha256().digest_size
+
+
+class Seal:
+    """Signs with HMAC-SHA256, under a key of its own for each queue."""
+
+    def __init__(self, key: str, queue: str) -> None:
+        self._key = hmac.digest(key.encode(), b"carscraper queue\0" + queue.encode(), "sha256")
+        self.mark = hmac.digest(self._key, b"mark", "sha256").hex()[:8]
+        """Tells one key from another, and the key to nobody."""
+
+    def seal(self, document: bytes, *place: str) -> bytes:
+        """The document behind its signature, which counts in that place only."""
+        return _MARK + self._sign(document, place) + document
+
+    def open(self, sealed: bytes, *place: str) -> bytes:
+        """The document. Raises `CodecError` unless it was sealed with this key, for this place."""
+        signature, document = sealed[1 : 1 + _LENGTH], sealed[1 + _LENGTH :]
+        if not sealed.startswith(_MARK):
+            raise CodecError("not signed, though CARS_QUEUE_KEY is set")
+        if not hmac.compare_digest(signature, self._sign(document, place)):
+            raise CodecError("not signed with CARS_QUEUE_KEY for this place in the queue")
+        return document
+
+    def _sign(self, document: bytes, place: tuple[str, ...]) -> bytes:
+        bound = b"".join(b"%d:%b" % (len(part), part) for part in (name.encode() for name in place))
+        return hmac.digest(self._key, b"%d:%b%b" % (len(place), bound, document), "sha256")
+
+
+class SealedFrontier:
+    """Signs what goes into another frontier, and hands out what is signed; the rest cannot be read back by `codec`."""
+
+    def __init__(self, frontier: Frontier, seal: Seal) -> None:
+        self._frontier = frontier
+        self._seal = seal
+        self._crawl_id = ""
+        self._repeated: tuple[Outbox, Outbox] | None = None
+
+    async def time(self) -> float:
+        """As the frontier within."""
+        return await self._frontier.time()
+
+    async def begin(self, crawl_id: str, identity: str = "") -> CrawlState:
+        """Join a crawl of the same key, or begin one; a worker with another key is refused."""
+        state = await self._frontier.begin(
+            crawl_id, f"{identity} signed with the key {self._seal.mark}".strip()
+        )
+        self._crawl_id = state.crawl_id
+        return state
+
+    async def exchange(self, outbox: Outbox, want: int) -> Inbox:
+        """As the frontier within; the same outbox stays the same outbox."""
+        if self._repeated is None or self._repeated[0] is not outbox:
+            entries = [
+                replace(entry, payload=self._seal.seal(entry.payload, self._crawl_id, str(entry.key)))
+                for entry in outbox.entries
+            ]
+            self._repeated = outbox, replace(outbox, entries=entries)
+        inbox = await self._frontier.exchange(self._repeated[1], want)
+        self._repeated = None
+        leases = [
+            replace(lease, payload=self._opened(lease.payload, self._crawl_id, lease.key))
+            for lease in inbox.leases
+        ]
+        return replace(inbox, leases=leases)
+
+    async def status(self) -> Status:
+        """As the frontier within."""
+        return await self._frontier.status()
+
+    async def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
+        """As the frontier within."""
+        crawl_id = self._crawl_id or (await self.status()).crawl_id or ""
+        return [
+            replace(letter, payload=self._opened(letter.payload, crawl_id, letter.key))
+            for letter in await self._frontier.dead_letters(limit)
+        ]
+
+    async def retry_dead(self) -> int:
+        """As the frontier within."""
+        return await self._frontier.retry_dead()
+
+    async def drop_dead(self) -> int:
+        """As the frontier within."""
+        return await self._frontier.drop_dead()
+
+    async def claim_end(self) -> bool:
+        """As the frontier within."""
+        return await self._frontier.claim_end()
+
+    async def publish_verdict(self, verdict: bytes) -> None:
+        """Leave the verdict, signed."""
+        await self._frontier.publish_verdict(self._seal.seal(verdict, self._crawl_id, "verdict"))
+
+    async def verdict(self) -> bytes | None:
+        """What a worker with the key has published. Raises `FrontierDamaged` for what nobody of them has."""
+        sealed = await self._frontier.verdict()
+        try:
+            return None if sealed is None else self._seal.open(sealed, self._crawl_id, "verdict")
+        except CodecError as error:
+            raise FrontierDamaged(f"the verdict that somebody published is {error}") from error
+
+    async def forget(self) -> None:
+        """As the frontier within."""
+        await self._frontier.forget()
+
+    async def close(self) -> None:
+        """As the frontier within."""
+        await self._frontier.close()
+
+    def _opened(self, payload: bytes, crawl_id: str, key: int) -> bytes:
+        try:
+            return self._seal.open(payload, crawl_id, str(key))
+        except CodecError as error:
+            return refused(str(error))

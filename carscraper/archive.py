@@ -48,6 +48,8 @@ _ID_PREFIX = b'{"id":"'
 _TIME_PREFIX = b',"scraped_at":"'
 """Nowhere before the field itself: a quotation mark inside a string is written with a backslash before it."""
 _NO_SPECS_SUFFIX = b'"car_specs":[]}'
+_MISSING_SPECS_SUFFIX = b'"car_specs":null}'
+"""Of one whose specification could not be had."""
 _BUFFER = 1 << 20
 """Bytes handed to the disk at once: each time, a thread that writes has to wait for the others to let it go on."""
 _BLOCK = 4 << 20
@@ -136,6 +138,9 @@ class Place(NamedTuple):
     end: int
     """Bytes before the newline that ends it."""
     without_specs: bool
+    """The API has no specification."""
+    spec_missing: bool
+    """It could not be had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +150,9 @@ class Kept:
     files: list[Path]
     """The batches of records that were there, sorted."""
     newest: dict[str, Place]
-    """Listing id to its newest record: the one that was read last. Of two read in the same millisecond, the one
-    counts whose line is the greater, so that it does not depend on who was committed first.
+    """Listing id to its newest record: the one that was read last, but for one whose specification could not be had,
+    which counts for less than any other. Of two read in the same millisecond, the one counts whose line is the greater,
+    so that it does not depend on who was committed first.
     """
     outdated: list[Place]
     """All other records."""
@@ -155,6 +161,11 @@ class Kept:
     def without_specs(self) -> int:
         """How many of the newest records have empty specs."""
         return sum(place.without_specs for place in self.newest.values())
+
+    @property
+    def spec_missing(self) -> list[str]:
+        """Whose specification could not be had; sorted."""
+        return sorted(listing_id for listing_id, place in self.newest.items() if place.spec_missing)
 
 
 class Archive:
@@ -300,6 +311,7 @@ def _records(text: mmap.mmap | bytes, number: int) -> Iterator[tuple[str, Place]
                 start,
                 end,
                 text[end - len(_NO_SPECS_SUFFIX) : end] == _NO_SPECS_SUFFIX,
+                text[end - len(_MISSING_SPECS_SUFFIX) : end] == _MISSING_SPECS_SUFFIX,
             ),
         )
         start = end + 1
@@ -307,6 +319,8 @@ def _records(text: mmap.mmap | bytes, number: int) -> Iterator[tuple[str, Place]
 
 def _is_newer(place: Place, other: Place, files: list[Path]) -> bool:
     """Whether the record takes the place of the other."""
+    if place.spec_missing != other.spec_missing:
+        return other.spec_missing
     if place.scraped_at != other.scraped_at:
         return place.scraped_at > other.scraped_at
     return _line_of(place, files) > _line_of(other, files)

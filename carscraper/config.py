@@ -56,6 +56,8 @@ class Config:
     retry_max_delay: float
     max_drift: float
     min_kept_share: float
+    schema_contract: str
+    """`evolve` or `freeze`."""
     proxies: tuple[str, ...] = field(repr=False)  # they may hold passwords
     queue_key: str = field(repr=False)
     proxy_cooldown: float
@@ -99,6 +101,9 @@ class Config:
             max_drift=_number(settings.get("CARS_MAX_DRIFT"), "CARS_MAX_DRIFT", float, 0.0, 1.0),
             min_kept_share=_number(
                 settings.get("CARS_MIN_KEPT_SHARE"), "CARS_MIN_KEPT_SHARE", float, 0.0, 1.0
+            ),
+            schema_contract=_one_of(
+                settings.get("CARS_SCHEMA_CONTRACT"), "CARS_SCHEMA_CONTRACT", "evolve", "freeze"
             ),
             proxies=_several(settings.get("CARS_PROXIES")),
             queue_key=_secret(settings.get("CARS_QUEUE_KEY"), "CARS_QUEUE_KEY"),
@@ -169,6 +174,12 @@ def _secret(value: object, name: str) -> str:
             f"{name}: a key has {_SHORTEST_KEY} characters or more; `openssl rand -hex 32` makes one"
         )
     return secret
+
+
+def _one_of(value: object, name: str, *known: str) -> str:
+    if value not in known:
+        raise ConfigurationError(f"{name}: must be {' or '.join(known)}, not {value!r}")
+    return str(value)
 
 
 def _several(value: object) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ class TableExporter(BaseItemExporter):
         self._places, columns = _chosen(self._table.columns, self.fields_to_export)
         self.encoder = self.make_encoder(columns, self._kwargs)
         self._waiting: list[Row] = []
-        self._ready: WeighedCache[int, tuple[list[dict[str, Any]], SpecColumns]] = WeighedCache(_SPECS)
+        self._ready: WeighedCache[int, tuple[list[dict[str, Any]] | None, SpecColumns]] = WeighedCache(_SPECS)
 
     @abstractmethod
     def make_encoder(self, columns: Sequence[Column], options: dict[str, Any]) -> Encoder:
@@ -79,7 +79,7 @@ class TableExporter(BaseItemExporter):
         self._write_waiting()
         self._file.write(self.encoder.end())
 
-    def _specs(self, groups: list[dict[str, Any]]) -> SpecColumns:
+    def _specs(self, groups: list[dict[str, Any]] | None) -> SpecColumns:
         # By identity, which is safe while the groups are held here: cars of one specification share one list.
         ready = self._ready.get(id(groups))
         if ready is None:

@@ -35,9 +35,9 @@ class Car:
     """When the listing was read, ISO 8601 in UTC with milliseconds: "2026-11-20T10:15:00.123Z"."""
     car_attrs: dict[str, Any]
     """The listing's attributes as the API gave them, none renamed or converted."""
-    car_specs: list[dict[str, Any]]
+    car_specs: list[dict[str, Any]] | None
     """Groups `{"title", "attrs": [{"label", "value"}]}` as the API gave them; empty when it has none for this
-    car.
+    car, None when its specification could not be had.
     """
 
 
@@ -59,6 +59,22 @@ class PageRead:
     """Listings of the page that do not fit and whose id could not be read either."""
     last: bool = False
     """True when the page named no page after it."""
+    rejected: int = 0
+    """Listings of the page whose id, code or year cannot be used; the unnamed are among them."""
+    specs: list[str] = field(default_factory=list)
+    """The different specifications that its listings have, as `code/year`."""
+    deviations: dict[str, Any] = field(default_factory=dict)
+    """Where it departs from the known shape; see `api/deviations.py`."""
+
+
+@dataclass(slots=True)
+class OddSpec:
+    """A specification that was read and departs from the known shape."""
+
+    key: str
+    """`code/year`."""
+    deviations: dict[str, Any]
+    """As of a `PageRead`."""
 
 
 @dataclass(slots=True)

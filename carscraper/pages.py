@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
-from carscraper.api.endpoints import page_offset
+from carscraper.api.deviations import MISSING, Deviation, Deviations, note
+from carscraper.api.endpoints import SpecKey, page_limit, page_offset
 from carscraper.api.search_page import Listing, SearchPage, parse_search_page
 from carscraper.api.specs import parse_specs
 from carscraper.exceptions import ApiError
@@ -22,20 +25,21 @@ class ListingPage:
     read: PageRead
     next: str | None
     """Address of the page after it; None on the last."""
-    unknown: frozenset[str]
-    """Paths of fields that this release does not know."""
 
 
-def read_page(body: bytes, url: str, *, sweep: int, limit: int | None) -> ListingPage:
+def read_page(
+    body: bytes, url: str, *, sweep: int, limit: int | None, left_out: Sequence[str] = ()
+) -> ListingPage:
     """The page that was fetched from `url` in that sweep, by a crawl with that `limit`.
 
     Raises `ApiError` when the body is no listing page, or another than the one that was asked for.
     """
     page = parse_search_page(body)
-    offset, asked = page_offset(page.links.self), page_offset(url)
-    if offset != asked:
-        raise ApiError("links.self", f"answers offset {offset} instead of {asked}")
-    step = _step(page, offset)
+    for path in [path for path in page.deviations if _is_left_out(path, page.deviations[path], left_out)]:
+        del page.deviations[path]
+    offset, further = page_offset(url), _readable_next(page)
+    _check_place(page, offset, further)
+    step = _step(page, offset, url, further)
     listings = page.listings
     total = page.meta.total
     if limit and (total is None or limit < total):
@@ -44,7 +48,10 @@ def read_page(body: bytes, url: str, *, sweep: int, limit: int | None) -> Listin
     wanted = {listing.id: listing for listing in (*listings, *(() if limit else page.featured))}
     return ListingPage(
         list(wanted.values()),
-        [SetAside(url, misfit.path, misfit.problem, misfit.id) for misfit in page.misfits],
+        [
+            SetAside(url, misfit.path, misfit.problem, misfit.id)
+            for misfit in (*page.misfits, *page.featured_misfits)
+        ],
         PageRead(
             sweep,
             offset,
@@ -52,10 +59,12 @@ def read_page(body: bytes, url: str, *, sweep: int, limit: int | None) -> Listin
             total,
             [listing.id for listing in listings] + [misfit.id for misfit in page.misfits if misfit.id],
             sum(misfit.id is None for misfit in page.misfits),
-            last=page.links.next is None,
+            last=further is None,
+            rejected=len(page.misfits),
+            specs=list({SpecKey(listing.code, listing.year).text: None for listing in wanted.values()}),
+            deviations=page.deviations,
         ),
-        page.links.next,
-        page.unknown,
+        further,
     )
 
 
@@ -116,14 +125,14 @@ class Walks:
         return sorted(set(wanted).difference(pages))
 
 
-def read_specs(status: int, body: bytes) -> tuple[SpecGroups, frozenset[str]]:
-    """What an answer says of a car's specification, nothing when the API has none (404), and the paths of fields that
-    this release does not know. Raises `ApiError`.
+def read_specs(status: int, body: bytes) -> tuple[SpecGroups, Deviations]:
+    """What an answer says of a car's specification, nothing when the API has none (404), and where that departs from
+    the known shape. Raises `ApiError`.
     """
     if status == 404:
-        return SpecGroups(), frozenset()
+        return SpecGroups(), {}
     specs = parse_specs(body)
-    return SpecGroups(specs.groups), specs.unknown
+    return SpecGroups(specs.groups), specs.deviations
 
 
 def time_text(fetched_at: float) -> str:
@@ -136,11 +145,57 @@ def time_text(fetched_at: float) -> str:
     return f"{second}.{milliseconds % 1000:03d}Z"
 
 
-def _step(page: SearchPage, offset: int) -> int:
-    """How far apart pages are: as the API itself counts, whatever page size it was asked for."""
-    if page.links.next is None:
-        return max(len(page.listings) + len(page.misfits), 1)
-    step = page_offset(page.links.next) - offset
-    if step <= 0:
-        raise ApiError("links.next", f"leads back, from offset {offset} by {-step}")
-    return step
+def _is_left_out(path: str, deviation: Deviation, patterns: Sequence[str]) -> bool:
+    """Whether it is that an attribute is missing, of which we have seen to that ourselves."""
+    holder, _, name = path.rpartition("[].attributes.")
+    return bool(
+        patterns
+        and holder
+        and deviation["types"].keys() == {MISSING}
+        and any(fnmatchcase(name, pattern) for pattern in patterns)
+    )
+
+
+def _readable_next(page: SearchPage) -> str | None:
+    """The link to the page after it; None when there is none, or one that leads to no page, which is counted."""
+    link = page.links.next
+    if link is None:
+        return None
+    try:
+        page_offset(link)
+    except ApiError:
+        note(page.deviations, "links.next", link, "no link")
+        return None
+    return link
+
+
+def _check_place(page: SearchPage, offset: int, further: str | None) -> None:
+    """Refuse another page than the one that was asked for: one whose next page is not further. A page that is only
+    wrong about its own place is counted.
+    """
+    try:
+        own = offset if page.links.self is None else page_offset(page.links.self)
+    except ApiError:
+        own = None
+    beyond = offset + 1 if further is None else page_offset(further)
+    if beyond <= offset and own not in (offset, None):
+        raise ApiError("links.self", f"answers offset {own} instead of {offset}")
+    if beyond <= offset:
+        raise ApiError("links.next", f"leads back, from offset {offset} by {offset - beyond}")
+    if own != offset:
+        note(page.deviations, "links.self", page.links.self, "link to another page")
+
+
+def _step(page: SearchPage, offset: int, url: str, further: str | None) -> int:
+    """How far apart pages are: as the API itself counts, whatever page size it was asked for. Where it does not tell
+    and the page is not the last by the total, as many as were asked for, if there are as many rows that are in order.
+    """
+    rows = len(page.listings) + len(page.misfits)
+    if further is not None:
+        return page_offset(further) - offset
+    total = page.meta.total
+    if total is None or offset + rows >= total:
+        return max(rows, 1)
+    promoted = {listing.id for listing in page.featured}
+    in_order = rows - sum(listing.id in promoted for listing in page.listings)
+    return max(1, min(page_limit(url) or in_order, in_order))

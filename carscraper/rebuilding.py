@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import Request, Spider
@@ -19,9 +19,10 @@ from carscraper.api.search_page import Listing
 from carscraper.config import Config
 from carscraper.exceptions import ApiError, ConfigurationError
 from carscraper.identity import CrawlClock, CrawlIdentity, new_crawl_id, new_worker_name
-from carscraper.items import Car, SetAside, SpecGroups
+from carscraper.items import Car, OddSpec, SpecGroups
+from carscraper.monitoring.schema_contract import SchemaContract
 from carscraper.monitoring.verdict import GivenUp
-from carscraper.pages import Walks, read_page, read_specs, time_text
+from carscraper.pages import ListingPage, Walks, read_page, read_specs, time_text
 from carscraper.responses.build import build_response_store
 from carscraper.responses.pages import PageName
 from carscraper.spiders.cars import CarsSpider, read_arguments
@@ -49,6 +50,7 @@ SETTINGS: dict[str, Any] = {
     "EXTENSIONS": {
         "carscraper.monitoring.progress.Progress": 100,
         "carscraper.monitoring.rebuilt.RebuiltBooks": 200,
+        "carscraper.monitoring.schema_contract.SchemaContract": 310,
     },
     "EXTENSIONS_BASE": {"scrapy.extensions.corestats.CoreStats": 0, "scrapy.extensions.logcount.LogCount": 0},
 }
@@ -135,6 +137,7 @@ class Rebuilding(Spider):
         self.finished = False
         """True once every page was fed; False when it was stopped before."""
         self._listings = pages.listings
+        self._specs: _StoredSpecs | None = None
         self._names = {name.text: name for name in pages.names}
 
     @property
@@ -162,33 +165,44 @@ class Rebuilding(Spider):
     async def _feed(self, store: ResponseStore) -> None:
         self.crawler.stats.set_value("catalogue/total", self._listings)
         specs, walks = _StoredSpecs(store), Walks(self.limit)
+        self._specs = specs
         unread, no_answers = dict(self._names), list[str]()
         async for stored in store.iterate(self.crawl_id):
             if is_stopping(self.crawler):
                 return
             name = unread.pop(stored.key, None) or PageName.parse(stored.key)
             try:
-                page = read_page(self._wanted(stored.body), stored.url, sweep=name.sweep, limit=self.limit)
+                page = self._page(stored, name.sweep)
             except ApiError as error:
                 self.refused.append(GivenUp(stored.url, f"no answer: {error}"))
                 no_answers.append(_in_words(name))
                 continue
             walks.add(page, stored.url)
-            cars, aside = await specs.merge(page.listings, stored)
-            await self._process([*cars, *page.set_aside, *aside, page.read])
+            cars = await specs.merge(page.listings, stored)
+            await self._process([*cars, *page.set_aside, page.read])
             await asyncio.sleep(0)  # so that what is waiting to be written can be
         absent = [*map(_in_words, unread.values()), *walks.absent()]
         self.absent = [page for page in dict.fromkeys(absent) if page not in no_answers]
         self.finished = True
 
-    def _wanted(self, body: bytes) -> bytes:
-        """A page without what shall not be kept, if that was decided on after it had been."""
+    def _page(self, stored: StoredResponse, sweep: int) -> ListingPage:
+        """A page without what shall not be kept, if that was decided on after it had been. Raises `ApiError`."""
         patterns = Config.from_settings(self.crawler.settings).leave_out
-        return leave_out(body, patterns) if patterns else body
+        body = leave_out(stored.body, patterns) if patterns else stored.body
+        return read_page(body, stored.url, sweep=sweep, limit=self.limit, left_out=patterns)
+
+    def without_specs(self) -> list[GivenUp]:
+        """The specifications that the listings lack."""
+        absent = self._specs.absent.items() if self._specs else ()
+        return [
+            GivenUp(one.url, one.reason, tuple(one.listings), "specification", key, one.other_shape)
+            for key, one in absent
+        ]
 
     async def _process(self, items: Iterable[Any]) -> None:
         """Hand the items to the pipelines, one after the other; what they drop is counted."""
         process = self.crawler.engine.scraper.itemproc.process_item_async
+        contract = self.crawler.get_extension(SchemaContract)
         passed = dropped = 0
         for item in items:
             try:
@@ -196,6 +210,8 @@ class Rebuilding(Spider):
                 passed += 1
             except DropItem:
                 dropped += isinstance(item, Car)
+                if contract is not None:
+                    contract.look_at(item)
         self.crawler.stats.inc_value("item_scraped_count", passed)
         if dropped:
             self.crawler.stats.inc_value("item_dropped_count", dropped)
@@ -211,47 +227,74 @@ class _StoredSpecs:
 
     def __init__(self, store: ResponseStore) -> None:
         self._store = store
-        self._found: dict[tuple[str, int], SpecGroups | SetAside] = {}
-        """By code and year; instead of groups, why there are none, as it is said of each listing."""
+        self._found: dict[tuple[str, int], SpecGroups | None] = {}
+        """By code and year; None for what is among `absent`."""
+        self.absent: dict[str, _AbsentSpec] = {}
+        """Specifications that cannot be had, by `code/year`."""
         self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         """Label and value, names first, to a row of nothing else."""
 
-    async def merge(self, listings: list[Listing], page: StoredResponse) -> tuple[list[Car], list[SetAside]]:
-        """The cars of a page, and its listings whose specification is not to be had."""
-        await self._look_up({(listing.code, listing.year) for listing in listings}.difference(self._found))
+    async def merge(self, listings: list[Listing], page: StoredResponse) -> list[Car | OddSpec]:
+        """The cars of a page, and those of their specifications that depart from the known shape, each once."""
+        odd = await self._look_up(
+            {(listing.code, listing.year) for listing in listings}.difference(self._found)
+        )
         scraped_at = time_text(page.fetched_at)
-        cars, aside = [], []
+        cars = []
         for listing in listings:
             found = self._found[listing.code, listing.year]
-            if isinstance(found, SetAside):
-                aside.append(SetAside(found.url or page.url, found.path, found.problem, listing.id))
-            else:
-                cars.append(Car(listing.id, listing.url, scraped_at, listing.attributes, found))
-        return cars, aside
+            if found is None:
+                self.absent[SpecKey(listing.code, listing.year).text].listings[listing.id] = None
+            cars.append(Car(listing.id, listing.url, scraped_at, listing.attributes, found))
+        return [*cars, *odd]
 
-    async def _look_up(self, keys: set[tuple[str, int]]) -> None:
+    async def _look_up(self, keys: set[tuple[str, int]]) -> list[OddSpec]:
         texts = {key: SpecKey(*key).text for key in keys}
         stored = await self._store.get_many(list(texts.values()), math.inf) if keys else {}
+        odd = []
         for key, text in texts.items():
+            self._found[key] = None
             answer = stored.get(text)
             if answer is None:
-                self._found[key] = SetAside("", "car_specs", "its specification is not in the response store")
+                self.absent[text] = _AbsentSpec("", "its specification is not in the response store")
                 continue
             try:
-                groups, _ = read_specs(answer.status, answer.body)
+                groups, deviations = read_specs(answer.status, answer.body)
             except ApiError as error:
-                self._found[key] = SetAside(answer.url, error.path, f"its specification: {error.problem}")
-            else:
-                self._found[key] = self._small(groups)
+                self.absent[text] = _AbsentSpec(
+                    answer.url, f"no answer: {error}", other_shape=bool(error.path)
+                )
+                continue
+            self._found[key] = self._small(groups)
+            if deviations:
+                odd.append(OddSpec(text, deviations))
+        return odd
 
     def _small(self, groups: SpecGroups) -> SpecGroups:
         """The same, with rows that other specifications have too held once: a catalogue's take up 300 MB otherwise."""
         same = self._rows.setdefault
         for group in groups:
-            group["attrs"] = [
-                same((*row, *row.values()), row) if len(row) == 2 else row for row in group["attrs"]
-            ]
+            if type(group) is dict and type(attrs := group.get("attrs")) is list:
+                group["attrs"] = [
+                    same((*row, *row.values()), row) if _is_plain(row) else row for row in attrs
+                ]
         return groups
+
+
+@dataclass(slots=True)
+class _AbsentSpec:
+    """A specification that cannot be had from the response store."""
+
+    url: str
+    reason: str
+    other_shape: bool = False
+    listings: dict[str, None] = field(default_factory=dict)
+    """Ids of the listings that have it."""
+
+
+def _is_plain(row: object) -> bool:
+    """Whether a row holds a label and a value and nothing else, both text: so that no two equal ones differ."""
+    return type(row) is dict and len(row) == 2 and all(type(part) is str for part in row.values())
 
 
 def rebuilding(crawler: Crawler) -> Rebuilding:

@@ -80,8 +80,13 @@ CARS_RETRY_MAX_DELAY = os.environ.get("CARS_RETRY_MAX_DELAY", "300")
 """
 
 CARS_MAX_DRIFT = os.environ.get("CARS_MAX_DRIFT", "0.05")
-"""Share of the listings, 0 to 1, that may be set aside because they do not fit; above it the crawl stops with
-`api_changed`. One in twenty is more than odd data explains.
+"""Share of the listings, and of the specifications, 0 to 1, that may be useless because their id, code or year, or
+all of them, cannot be read; above it the crawl stops with `api_changed`. One in twenty is more than odd data explains.
+"""
+
+CARS_SCHEMA_CONTRACT = os.environ.get("CARS_SCHEMA_CONTRACT", "evolve")
+"""What an answer means that departs from its known shape, in the words of data contracts. `evolve`: it is kept as it
+came, and counted in `run.json`. `freeze`: the first one stops the crawl with `schema_changed`.
 """
 
 CARS_MIN_KEPT_SHARE = os.environ.get("CARS_MIN_KEPT_SHARE", "0.5")
@@ -257,6 +262,7 @@ EXTENSIONS = {
     "carscraper.monitoring.progress.Progress": 100,
     "carscraper.monitoring.completeness.Completeness": 200,
     "carscraper.monitoring.drift.Drift": 300,
+    "carscraper.monitoring.schema_contract.SchemaContract": 310,
     "carscraper.responses.retention.Retention": 350,
     # In Scrapy's place: the target is the site's load from all workers, not each one's.
     "carscraper.throttle.extension.Throttle": 400,

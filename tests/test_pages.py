@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import orjson
 import pytest
@@ -33,6 +34,17 @@ def page_of(catalogue: Catalogue, offset: int, sweep: int = 1, limit: int | None
     return read_page(body_of(catalogue, offset), address(offset), sweep=sweep, limit=limit)
 
 
+def test_an_attribute_that_was_left_out_on_purpose_is_no_deviation() -> None:
+    document = Catalogue(20).page(0, 20, BASE, QUERY)
+    for listing in document["data"]:
+        del listing["attributes"]["agent_name"], listing["attributes"]["colour"]
+    body = orjson.dumps(document)
+    page = read_page(body, address(0), sweep=1, limit=None, left_out=("agent_*",))
+    assert "data[].attributes.colour" in page.read.deviations
+    assert "data[].attributes.agent_name" not in page.read.deviations
+    assert "data[].attributes.agent_name" in read_page(body, address(0), sweep=1, limit=None).read.deviations
+
+
 def test_a_page_names_its_listings_and_keeps_each_once() -> None:
     page = page_of(Catalogue(100), 20)
     assert (page.read.sweep, page.read.offset, page.read.limit, page.read.total) == (1, 20, 20, 100)
@@ -41,6 +53,16 @@ def test_a_page_names_its_listings_and_keeps_each_once() -> None:
     assert set(page.read.ids) <= set(ids)
     assert page.next is not None
     assert page_of(Catalogue(100), 80).next is None
+
+
+@pytest.mark.parametrize("links", [{}, {"self": 5}, {"self": address(0)}, {"next": "x"}, None])
+def test_pages_without_a_next_that_can_be_followed_are_as_far_apart_as_was_asked(links: Any) -> None:
+    """Whatever they say of their own place, and however many featured ones they show in front."""
+    document = Catalogue(100, 2).page(40, 20, BASE, QUERY)
+    document["links"] = links
+    page = read_page(orjson.dumps(document), address(40), sweep=1, limit=None)
+    assert (page.read.offset, page.read.limit, page.next) == (40, 20, None)
+    assert len(document["data"]) == len(page.read.ids)
 
 
 def test_another_page_than_the_one_that_was_asked_for_is_no_answer() -> None:
@@ -56,7 +78,7 @@ def test_a_next_that_leads_back_is_no_answer() -> None:
 
 
 def test_what_does_not_fit_is_set_aside_and_named() -> None:
-    wrong = samples.listing(1, year="2017")
+    wrong = samples.listing(1, year="17")
     page = read_page(
         samples.body(samples.page(wrong, samples.listing(2))), "http://h/?page[offset]=0", sweep=1, limit=None
     )
@@ -149,9 +171,9 @@ def test_a_pushed_page_is_followed_by_its_next_alone() -> None:
 
 
 def test_a_specification_that_the_api_does_not_have_is_empty() -> None:
-    assert read_specs(404, b"<html>") == (SpecGroups(), frozenset())
-    groups, unknown = read_specs(200, samples.body(samples.specs()))
-    assert (groups, unknown) == (samples.specs()["data"][0], frozenset())
+    assert read_specs(404, b"<html>") == (SpecGroups(), {})
+    groups, deviations = read_specs(200, samples.body(samples.specs()))
+    assert (groups, deviations) == (samples.specs()["data"][0], {})
     assert json.loads(groups.json) == samples.specs()["data"][0]
     with pytest.raises(ApiError):
         read_specs(200, b"{}")
@@ -170,4 +192,5 @@ def test_a_time_is_cut_to_milliseconds_and_sorts_as_text(milliseconds: int) -> N
 
 def test_a_page_read_is_what_the_verdict_needs() -> None:
     read = page_of(Catalogue(45), 40).read
-    assert read == PageRead(1, 40, read.limit, 45, read.ids, 0, last=True)
+    assert len(read.specs) == len(set(read.specs)) > 0
+    assert read == PageRead(1, 40, read.limit, 45, read.ids, 0, True, 0, read.specs, read.deviations)

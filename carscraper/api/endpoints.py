@@ -188,6 +188,12 @@ def check_search_link(base_url: str, url: str) -> None:
         raise ApiError("", f"{url[:80]!r} does not begin with {base_url}{SEARCH_PATH}?")
 
 
+def page_limit(url: str) -> int | None:
+    """How many listings a page was asked for; None when the address does not say."""
+    limits = [value for name, value in parse_qsl(urlsplit(url).query) if name == "page[limit]"]
+    return int(limits[0]) if len(limits) == 1 and _OFFSET.fullmatch(limits[0]) and int(limits[0]) else None
+
+
 def _base_url_problem(text: str) -> str:
     if not text.isascii() or not text.isprintable() or re.search(r"[\s\\\"<>]", text):
         return "holds characters that a URL cannot hold"

@@ -1,13 +1,15 @@
-"""A page of listings: bytes in, checked listings out, and what does not fit named by its path."""
+"""A page of listings: bytes in, listings out; what cannot be used is named by its path, what is odd is counted."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
 from carscraper.api.body import LARGEST_LISTING, excess, may_be_deep, read_object, shown, step
+from carscraper.api.deviations import MISSING, Deviations, coerced_code, coerced_id, coerced_year, note
 from carscraper.api.endpoints import key_problem, web_url
 from carscraper.exceptions import ApiError
 
@@ -56,7 +58,7 @@ ATTRIBUTE_TYPES: dict[str, frozenset[type]] = {
     "website_url": _TEXT_OR_NULL,
     "year": _INTEGER,
 }
-"""Each attribute and the types that its value may have. Only `code` and `year` must be there."""
+"""Each attribute and the types that its value is known to have. Only `code` and `year` must be there."""
 
 IMAGE_TYPES: dict[str, frozenset[type]] = {
     "version": _INTEGER,
@@ -66,18 +68,13 @@ IMAGE_TYPES: dict[str, frozenset[type]] = {
     "extension": _TEXT,
 }
 
-_TYPE_NAMES = {
-    str: "a string",
-    int: "an integer",
-    float: "a number",
-    dict: "an object",
-    list: "a list",
-    NoneType: "null",
-}
+_LINK_FIELDS = frozenset({"self", "first", "next", "prev", "last"})
 _TOP_FIELDS = frozenset({"meta", "links", "data"})
 _META_FIELDS = frozenset({"total", "totalPages", "currentPage", "featured_listings"})
-_LINK_FIELDS = frozenset({"self", "first", "next", "prev", "last"})
 _LISTING_FIELDS = frozenset({"type", "id", "attributes"})
+_NEW = "new field"
+_NEEDED = frozenset({"code", "year"})
+_OPTIONAL = ATTRIBUTE_TYPES.keys() - _NEEDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +91,9 @@ class Meta:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Absolute URLs of pages. `last` is not aligned to a page: for showing, not for following."""
+    """Absolute URLs of pages, None when not told. `last` is not aligned to a page: for showing, not for following."""
 
-    self: str
+    self: str | None = None
     first: str | None = None
     next: str | None = None
     """None on the last page."""
@@ -110,7 +107,7 @@ class Listing:
 
     id: str
     attributes: dict[str, Any]
-    """As the API gave them."""
+    """As the API gave them, whatever their types."""
     code: str
     year: int
     url: str
@@ -119,119 +116,153 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A listing that does not have the known shape and is set aside; its neighbours are not affected."""
+    """A listing whose id, code or year cannot be used, so that it is rejected; its neighbours are not affected."""
 
     id: str | None
     """None when the id itself is missing or not one."""
     path: str
-    """Leads to the first value that does not fit, as in `data[3].attributes.code`."""
+    """Leads to the first value that cannot be used, as in `data[3].attributes.code`."""
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """One answer of the search, checked. `listings`, `misfits` and `featured` are all that it held."""
+    """One answer of the search. `listings`, `misfits` and `featured` are all that it held."""
 
     meta: Meta
     links: Links
     listings: tuple[Listing, ...]
     """In the order of the API: newest first, but for featured ones."""
     misfits: tuple[Misfit, ...]
-    """Of `data` and of the featured listings; the path tells which."""
+    """Of `data`."""
     featured: tuple[Listing, ...]
     """From `meta.featured_listings.data`; they may be in `listings` of this or another page too."""
-    unknown: frozenset[str]
-    """Paths of unknown fields, without positions, as in `data[].attributes.sunroof`."""
+    featured_misfits: tuple[Misfit, ...]
+    """Of `meta.featured_listings.data`."""
+    deviations: Deviations
+    """Where the answer departs from its known shape, new fields included."""
 
 
 def parse_search_page(body: bytes) -> SearchPage:
-    """The page that the body holds. Raises `ApiError`, with the path, when the page as a whole is not one."""
+    """The page that the body holds. Raises `ApiError`, with the path, when it holds no list of listings.
+
+    What the crawl needs is a listing's id, code and year, read strictly after a coercion that loses nothing. All
+    else is taken as it comes, and what departs from its known shape is counted.
+    """
     top = read_object(body)
-    unknown: set[str] = set()
-    _note_unknown("", top, _TOP_FIELDS, unknown)
-    meta_fields = _object(top, "meta")
-    _note_unknown("meta.", meta_fields, _META_FIELDS, unknown)
-    meta = Meta(
-        total=_total(meta_fields.get("total")),
-        total_pages=_count(meta_fields, "totalPages"),
-        current_page=_count(meta_fields, "currentPage"),
-    )
-    links = _links(_object(top, "links"), unknown)
+    found: Deviations = {}
+    _note_new(found, "", top, _TOP_FIELDS)
+    meta = _object(found, top, "meta")
+    links = _object(found, top, "links")
     misfits: list[Misfit] = []
+    featured_misfits: list[Misfit] = []
     weigh = len(body) > LARGEST_LISTING or may_be_deep(body)
-    listings = _listings(top, "data", "data", misfits, unknown, weigh=weigh)
-    featured = _featured(meta_fields, misfits, unknown, weigh=weigh)
-    return SearchPage(meta, links, listings, tuple(misfits), featured, frozenset(unknown))
+    listings = _listings(top.get("data", _MISSING), "data", misfits, found, weigh=weigh)
+    featured = _featured(meta, featured_misfits, found, weigh=weigh)
+    return SearchPage(
+        _meta(found, meta, told="meta" in top),
+        _links(found, links, told="links" in top),
+        listings,
+        tuple(misfits),
+        featured,
+        tuple(featured_misfits),
+        found,
+    )
 
 
-def _note_unknown(prefix: str, fields: dict[str, Any], known: frozenset[str], unknown: set[str]) -> None:
-    if not known.issuperset(fields):
-        unknown.update(prefix + step(name) for name in fields.keys() - known)
+def _note_new(found: Deviations, prefix: str, fields: dict[str, Any], known: Collection[str]) -> None:
+    for name in fields:
+        if name not in known:
+            note(found, f"{prefix}{step(name)}", fields[name], _NEW)
 
 
-def _object(top: dict[str, Any], name: str) -> dict[str, Any]:
+def _object(found: Deviations, top: dict[str, Any], name: str) -> dict[str, Any]:
     value = top.get(name, _MISSING)
-    if type(value) is not dict:
-        raise ApiError(name, _departs(value, "an object"))
-    return value
+    if type(value) is dict:
+        return value
+    if value is _MISSING:
+        note(found, name, None, MISSING)
+    else:
+        note(found, name, value)
+    return {}
 
 
-def _count(meta: dict[str, Any], name: str) -> int | None:
-    value = meta.get(name)
-    if value is not None and (type(value) is not int or value < 0):
-        raise ApiError(f"meta.{name}", _departs(value, "an integer from 0"))
-    return value
+def _meta(found: Deviations, meta: dict[str, Any], *, told: bool) -> Meta:
+    if not told:
+        return Meta(None, None, None)
+    _note_new(found, "meta.", meta, _META_FIELDS)
+    counts = [_count(found, meta, name) for name in ("total", "totalPages", "currentPage")]
+    return Meta(*counts)
 
 
-def _total(value: Any) -> int | None:
+def _count(found: Deviations, meta: dict[str, Any], name: str) -> int | None:
+    """A whole number from 0, also when it is written as text or with a fraction of nothing."""
+    value = meta.get(name, _MISSING)
+    if type(value) is int and value >= 0:
+        return value
+    if value is _MISSING:
+        note(found, f"meta.{name}", None, MISSING)
+        return None
+    note(found, f"meta.{name}", value)
     if type(value) is str and _WHOLE.fullmatch(value):
         return int(value)
-    return value if type(value) is int and value >= 0 else None
+    if type(value) is float and value.is_integer() and 0 <= value < 2**53:
+        return int(value)
+    return None
 
 
-def _links(links: dict[str, Any], unknown: set[str]) -> Links:
-    _note_unknown("links.", links, _LINK_FIELDS, unknown)
-    for name in _LINK_FIELDS:
-        value = links.get(name)
-        if value is not None and (type(value) is not str or not value):
-            raise ApiError(f"links.{name}", _departs(value, "a link"))
-    if links.get("self") is None:
-        raise ApiError("links.self", _departs(links.get("self", _MISSING), "a link"))
-    return Links(*(links.get(name) for name in ("self", "first", "next", "prev", "last")))  # type: ignore[arg-type]
+def _links(found: Deviations, links: dict[str, Any], *, told: bool) -> Links:
+    if not told:
+        return Links()
+    _note_new(found, "links.", links, _LINK_FIELDS)
+    if "self" not in links:
+        note(found, "links.self", None, MISSING)
+    read: dict[str, str] = {}
+    for name in _LINK_FIELDS.intersection(links):
+        value = links[name]
+        if type(value) is str and value:
+            read[name] = value
+        elif value is not None:
+            note(found, f"links.{name}", value)
+    return Links(**read)
 
 
 def _featured(
-    meta: dict[str, Any], misfits: list[Misfit], unknown: set[str], *, weigh: bool
+    meta: dict[str, Any], misfits: list[Misfit], found: Deviations, *, weigh: bool
 ) -> tuple[Listing, ...]:
     holder = meta.get("featured_listings")
     if holder is None or holder == []:  # an empty object may come as an empty list
         return ()
     path = "meta.featured_listings"
     if type(holder) is not dict:
-        raise ApiError(path, _departs(holder, "an object"))
-    _note_unknown(f"{path}.", holder, frozenset({"data"}), unknown)
-    return _listings(holder, "data", f"{path}.data", misfits, unknown, weigh=weigh)
+        note(found, path, holder)
+        return ()
+    _note_new(found, f"{path}.", holder, ("data",))
+    entries = holder.get("data")
+    if type(entries) is not list:
+        note(found, f"{path}.data", entries, "" if "data" in holder else MISSING)
+        return ()
+    return _listings(entries, f"{path}.data", misfits, found, weigh=weigh)
 
 
 def _listings(
-    holder: dict[str, Any], name: str, path: str, misfits: list[Misfit], unknown: set[str], *, weigh: bool
+    entries: Any, path: str, misfits: list[Misfit], found: Deviations, *, weigh: bool
 ) -> tuple[Listing, ...]:
     """`weigh`: the body is so large, or has so many brackets, that one of them may go beyond its bounds."""
-    entries = holder.get(name, _MISSING)
     if type(entries) is not list:
         raise ApiError(path, _departs(entries, "a list"))
-    found = []
+    listings = []
     for position, entry in enumerate(entries):
         try:
             if weigh:
                 _refuse_excess(entry)
-            found.append(_listing(entry, path, unknown))
+            listings.append(_listing(entry, path, found))
         except _UnfitError as error:
-            given = entry.get("id") if type(entry) is dict else None
+            given = coerced_id(entry.get("id")) if type(entry) is dict else None
             known_id = given if type(given) is str and _ID.fullmatch(given) else None
             where = f".{error.path}" if error.path else ""
             misfits.append(Misfit(known_id, f"{path}[{position}]{where}", error.problem))
-    return tuple(found)
+    return tuple(listings)
 
 
 def _refuse_excess(entry: Any) -> None:
@@ -239,56 +270,63 @@ def _refuse_excess(entry: Any) -> None:
         raise _UnfitError("", problem)
 
 
-def _listing(entry: Any, path: str, unknown: set[str]) -> Listing:
+def _listing(entry: Any, path: str, found: Deviations) -> Listing:
     if type(entry) is not dict:
         raise _UnfitError("", _departs(entry, "an object"))
-    _note_unknown(f"{path}[].", entry, _LISTING_FIELDS, unknown)
-    listing_id = entry.get("id", _MISSING)
+    given = entry.get("id", _MISSING)
+    listing_id = coerced_id(given)
     if type(listing_id) is not str or not _ID.fullmatch(listing_id):
-        raise _UnfitError("id", _departs(listing_id, "a string of 1 to 64 letters, digits, - or _"))
-    if type(entry.get("type", "")) is not str:
-        raise _UnfitError("type", _departs(entry["type"], "a string"))
+        raise _UnfitError("id", _departs(given, "a string of 1 to 64 letters, digits, - or _"))
     attributes = entry.get("attributes", _MISSING)
     if type(attributes) is not dict:
         raise _UnfitError("attributes", _departs(attributes, "an object"))
-    for name, value in attributes.items():
-        allowed = ATTRIBUTE_TYPES.get(name)
-        if allowed is None:
-            unknown.add(f"{path}[].attributes.{step(name)}")
-        elif type(value) not in allowed:
-            raise _UnfitError(f"attributes.{name}", _departs(value, _either(allowed)))
-    _check_nested(attributes, path, unknown)
-    code, year = attributes.get("code", _MISSING), attributes.get("year", _MISSING)
-    for name, value in (("code", code), ("year", year)):
-        if value is _MISSING:
+    for name in ("code", "year"):
+        if name not in attributes:
             raise _UnfitError(f"attributes.{name}", "is missing")
+    code, year = coerced_code(attributes["code"]), coerced_year(attributes["year"])
     problem = key_problem(code, year)
     if problem:
         raise _UnfitError(f"attributes.{problem[0]}", problem[1])
-    return Listing(listing_id, attributes, code, year, web_url(attributes.get("website_url")))
+    if listing_id is not given:
+        note(found, f"{path}[].id", given)
+    if type(entry.get("type")) is not str:
+        note(found, f"{path}[].type", entry.get("type"), "" if "type" in entry else MISSING)
+    if len(entry) > 2:
+        _note_new(found, f"{path}[].", entry, _LISTING_FIELDS)
+    _note_attributes(found, f"{path}[].attributes.", attributes)
+    return Listing(listing_id, attributes, code, year, web_url(attributes.get("website_url")))  # type: ignore[arg-type]
 
 
-def _check_nested(attributes: dict[str, Any], path: str, unknown: set[str]) -> None:
-    for name, value in attributes.get("image", {}).items():
-        allowed = IMAGE_TYPES.get(name)
+def _note_attributes(found: Deviations, prefix: str, attributes: dict[str, Any]) -> None:
+    for name, value in attributes.items():
+        allowed = ATTRIBUTE_TYPES.get(name)
         if allowed is None:
-            unknown.add(f"{path}[].attributes.image.{step(name)}")
+            note(found, f"{prefix}{step(name)}", value, _NEW)
         elif type(value) not in allowed:
-            raise _UnfitError(f"attributes.image.{name}", _departs(value, _either(allowed)))
-    for position, value in enumerate(attributes.get("seller_types", ())):
-        if type(value) is not str:
-            raise _UnfitError(f"attributes.seller_types[{position}]", _departs(value, "a string"))
+            note(found, f"{prefix}{name}", value)
+    for name in _OPTIONAL - attributes.keys():
+        note(found, f"{prefix}{name}", None, MISSING)
+    image = attributes.get("image")
+    if type(image) is dict:
+        for name, value in image.items():
+            allowed = IMAGE_TYPES.get(name)
+            if allowed is None:
+                note(found, f"{prefix}image.{step(name)}", value, _NEW)
+            elif type(value) not in allowed:
+                note(found, f"{prefix}image.{name}", value)
+        for name in IMAGE_TYPES.keys() - image.keys():
+            note(found, f"{prefix}image.{name}", None, MISSING)
+    types = attributes.get("seller_types")
+    if type(types) is list:
+        for value in types:
+            if type(value) is not str:
+                note(found, f"{prefix}seller_types[]", value)
 
 
 def _departs(value: object, expected: str) -> str:
     return (
         f"is missing, where {expected} is due" if value is _MISSING else f"is {shown(value)}, not {expected}"
     )
-
-
-def _either(allowed: frozenset[type]) -> str:
-    named = allowed - {int} if float in allowed else allowed
-    return " or ".join(sorted((_TYPE_NAMES[kind] for kind in named), key=lambda text: (text == "null", text)))
 
 
 def is_listing_id(given: object) -> bool:

@@ -1,4 +1,4 @@
-"""The specification of a variant: bytes in, checked groups of labels and values out."""
+"""The specification of a variant: bytes in, groups of labels and values out as they came; what is odd is counted."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from carscraper.api.body import DEEPEST, is_deep, may_be_deep, read_object, shown, step
+from carscraper.api.deviations import MISSING, Deviations, note
 from carscraper.exceptions import ApiError
 
 _TOP_FIELDS = frozenset({"data"})
 _GROUP_FIELDS = frozenset({"title", "attrs"})
 _ATTR_FIELDS = frozenset({"label", "value"})
+_NEW = "new field"
+_DATA = "specs.data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,66 +21,79 @@ class Specs:
     """What the API knows of one variant of one year."""
 
     groups: list[dict[str, Any]]
-    """`[{"title": str or None, "attrs": [{"label": str, "value": str}]}]`, as the API gave them; empty when
-    it knows nothing."""
-    unknown: frozenset[str]
-    """Paths of fields that this release does not know, without positions, as in `data[][].attrs[].unit`."""
+    """`[{"title": str or None, "attrs": [{"label": str, "value": str}]}]`, as the API gave them, so that any part
+    may be missing or of another type; empty when it knows nothing."""
+    deviations: Deviations
+    """Where it departs from its known shape; paths begin with `specs.`, as in `specs.data[][].attrs[].value`."""
 
 
 def parse_specs(body: bytes) -> Specs:
-    """The specification that the body holds: a list of groups within a list of one, or an empty list.
+    """The specification that the body holds: a list of groups, in a list of one, in several, or by itself.
 
-    Raises `ApiError` with the path to the first value that does not fit, as in `data[0][2].attrs[5].value`.
+    Groups come out in one list. Raises `ApiError` with the path when there is no list, or none with a group in it.
     """
     top = read_object(body)
     if may_be_deep(body) and is_deep(top):
         raise ApiError("data", f"is nested deeper than {DEEPEST} levels")
-    unknown = {step(name) for name in top.keys() - _TOP_FIELDS}
-    groups = _only_list(top)
-    for index, group in enumerate(groups):
-        _check_group(group, f"data[0][{index}]", unknown)
-    return Specs(groups, frozenset(unknown))
+    found: Deviations = {}
+    for name in top.keys() - _TOP_FIELDS:
+        note(found, f"specs.{step(name)}", top[name], _NEW)
+    groups = _groups(top, found)
+    if groups and not any(type(group) is dict for group in groups):
+        raise ApiError("data", f"holds {shown(groups[0])} where a group of labels and values is due")
+    for group in groups:
+        _note_group(found, group)
+    return Specs(groups, found)
 
 
-def _only_list(top: dict[str, Any]) -> list[Any]:
+def _groups(top: dict[str, Any], found: Deviations) -> list[Any]:
     if "data" not in top:
         raise ApiError("data", "is missing, where a list is due")
     outer = top["data"]
     if type(outer) is not list:
         raise ApiError("data", f"is {shown(outer)}, not a list")
-    if not outer:
-        return []
-    if len(outer) > 1:
-        raise ApiError("data", f"holds {len(outer)} lists of groups, where one is due")
-    if type(outer[0]) is not list:
-        raise ApiError("data[0]", f"is {shown(outer[0])}, not a list")
-    return outer[0]
+    if len(outer) == 1 and type(outer[0]) is list:
+        return outer[0]
+    if outer and all(type(inner) is list for inner in outer):
+        note(found, _DATA, outer, "several arrays")
+    groups: list[Any] = []
+    for inner in outer:
+        if type(inner) is list:
+            groups += inner
+        else:
+            note(found, f"{_DATA}[]", inner)
+            groups.append(inner)
+    return groups
 
 
-def _check_group(group: Any, path: str, unknown: set[str]) -> None:
+def _note_group(found: Deviations, group: Any) -> None:
+    path = f"{_DATA}[][]"
     if type(group) is not dict:
-        raise ApiError(path, f"is {shown(group)}, not an object")
-    title = _due(group, "title", path)
-    if title is not None and type(title) is not str:
-        raise ApiError(f"{path}.title", f"is {shown(title)}, not a string or null")
-    attrs = _due(group, "attrs", path)
-    if type(attrs) is not list:
-        raise ApiError(f"{path}.attrs", f"is {shown(attrs)}, not a list")
+        note(found, path, group)
+        return
+    title = group.get("title")
+    if type(title) is not str and title is not None:
+        note(found, f"{path}.title", title)
+    elif "title" not in group:
+        note(found, f"{path}.title", None, MISSING)
     if len(group) > 2:
-        unknown.update(f"data[][].{step(name)}" for name in group.keys() - _GROUP_FIELDS)
-    for index, attr in enumerate(attrs):
+        _note_new(found, path, group, _GROUP_FIELDS)
+    attrs = group.get("attrs")
+    if type(attrs) is not list:
+        note(found, f"{path}.attrs", attrs, "" if "attrs" in group else MISSING)
+        return
+    for attr in attrs:
         if type(attr) is not dict:
-            raise ApiError(f"{path}.attrs[{index}]", f"is {shown(attr)}, not an object")
+            note(found, f"{path}.attrs[]", attr)
+            continue
         if type(attr.get("label")) is not str or type(attr.get("value")) is not str:
             for name in ("label", "value"):
-                text = _due(attr, name, f"{path}.attrs[{index}]")
-                if type(text) is not str:
-                    raise ApiError(f"{path}.attrs[{index}].{name}", f"is {shown(text)}, not a string")
+                if type(attr.get(name)) is not str:
+                    note(found, f"{path}.attrs[].{name}", attr.get(name), "" if name in attr else MISSING)
         if len(attr) > 2:
-            unknown.update(f"data[][].attrs[].{step(name)}" for name in attr.keys() - _ATTR_FIELDS)
+            _note_new(found, f"{path}.attrs[]", attr, _ATTR_FIELDS)
 
 
-def _due(fields: dict[str, Any], name: str, path: str) -> Any:
-    if name not in fields:
-        raise ApiError(f"{path}.{name}", "is missing")
-    return fields[name]
+def _note_new(found: Deviations, path: str, fields: dict[str, Any], known: frozenset[str]) -> None:
+    for name in fields.keys() - known:
+        note(found, f"{path}.{step(name)}", fields[name], _NEW)

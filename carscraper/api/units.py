@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from carscraper.api.body import shown
+from carscraper.api.deviations import coerced_code, coerced_year
 from carscraper.api.endpoints import FIRST_YEAR, LAST_YEAR, web_url
 from carscraper.exceptions import ApiError
 
@@ -303,15 +304,18 @@ class SpecColumns:
     """Raw values of the columns in `_FALLBACKS`, for the listings that do not tell."""
 
 
-def spec_columns(specs: Iterable[Mapping[str, Any]]) -> SpecColumns:
-    """What the groups of a specification, as the API gave them, say of every car that has it."""
+def spec_columns(specs: Iterable[Any] | None) -> SpecColumns:
+    """What the groups of a specification, as the API gave them, say of every car that has it; nothing when they could
+    not be had (None). What is no group, or none of label and value, says nothing.
+    """
     told: dict[str, list[Any]] = {}
-    for group in specs:
-        for attr in group["attrs"]:
-            label = attr["label"]
-            known = _known_label(label) if len(label) <= _LONGEST else None
+    for group in specs or ():
+        attrs = group.get("attrs") if type(group) is dict else None
+        for attr in attrs if type(attrs) is list else ():
+            label = attr.get("label") if type(attr) is dict else None
+            known = _known_label(label) if type(label) is str and len(label) <= _LONGEST else None
             if known is not None:
-                told.setdefault(known, []).append(attr["value"])
+                told.setdefault(known, []).append(attr.get("value"))
     read = _Reader()
     values: dict[str, Any] = {
         "driven_wheels": read.first_text("driven_wheels", told.get(_DRIVEN_WHEELS.casefold(), ()))
@@ -322,7 +326,7 @@ def spec_columns(specs: Iterable[Mapping[str, Any]]) -> SpecColumns:
     return SpecColumns(values, read.unread, fallbacks)
 
 
-def typed_row(attributes: Mapping[str, Any], specs: Iterable[Mapping[str, Any]] | SpecColumns) -> TypedRow:
+def typed_row(attributes: Mapping[str, Any], specs: Iterable[Any] | SpecColumns | None) -> TypedRow:
     """The row of a car from its attributes and the groups of its specification, both as the API gave them.
 
     Of several labels of one column, and of a label that comes several times, the first value that can be
@@ -336,11 +340,12 @@ def typed_row(attributes: Mapping[str, Any], specs: Iterable[Mapping[str, Any]] 
     pictures = image.get("count") if type(image) is dict else image
     read = _Reader()
     text, number = read.text, read.number
-    row: dict[str, Any] = {name: text(name, get(name)) for name in _TEXTS}
+    row: dict[str, Any] = {name: text(name, get(name)) for name in _TEXTS if name != "code"}
     for name in ("fuel_type", "transmission"):
         if row[name] is None:
             row[name] = read.first_text(name, specs.fallbacks[name])
-    row["year"] = number("year", get("year"), FIRST_YEAR, LAST_YEAR)
+    row["code"] = text("code", coerced_code(get("code")))
+    row["year"] = number("year", coerced_year(get("year")), FIRST_YEAR, LAST_YEAR)
     row["price_zar"] = number("price_zar", get("price"), 0, _MOST)
     row["monthly_price_zar"] = number("monthly_price_zar", get("monthly_price"), 0, _MOST) or None
     row["mileage_km"] = read.quantity("mileage_km", (get("mileage"),))

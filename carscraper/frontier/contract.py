@@ -311,8 +311,8 @@ class Frontier(Protocol):
     async def status(self) -> Status:
         """Counts, slots, callbacks and workers in one consistent read. Works without `begin`."""
 
-    async def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
-        """The dead letters, oldest first. Works without `begin`."""
+    async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
+        """The dead letters, oldest first, so many of them after the first `skip`. Works without `begin`."""
 
     async def retry_dead(self) -> int:
         """Queue every dead letter again, with its attempts back at zero; returns how many. Works without

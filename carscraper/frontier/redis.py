@@ -335,9 +335,9 @@ class RedisFrontier:
         with _reading("the state of the crawl"):
             return _read_status(reply)
 
-    async def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
+    async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """The dead letters, oldest first."""
-        reply = await self._run(DEAD_LETTERS, self._keys, [limit])
+        reply = await self._run(DEAD_LETTERS, self._keys, [limit, skip])
         with _reading("a dead letter"):
             return [
                 DeadLetter(

@@ -165,12 +165,12 @@ class SqliteFrontier:
         with self._transaction(write=False) as db:
             return self._read_status(db, self._time(db)[0])
 
-    async def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
+    async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """The dead letters, oldest first."""
         if self._is_absent():
             return []
         with self._transaction(write=False) as db:
-            return [DeadLetter(*row) for row in db.execute(DEAD_LETTERS.list, (limit,))]
+            return [DeadLetter(*row) for row in db.execute(DEAD_LETTERS.list, (limit, skip))]
 
     async def retry_dead(self) -> int:
         """Queue every dead letter again, with its attempts back at zero; returns how many."""

@@ -12,13 +12,15 @@ import orjson
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
 
+from carscraper.api.deviations import departures
 from carscraper.archive import Archive, Kept
 from carscraper.config import Config
-from carscraper.exceptions import CodecError, FrontierLost, FrontierUnavailable, cause
-from carscraper.frontier import codec
+from carscraper.exceptions import FrontierLost, FrontierUnavailable, cause
 from carscraper.identity import begin_time, crawl_clock
-from carscraper.items import PageRead, SetAside
+from carscraper.items import OddSpec, PageRead, SetAside
+from carscraper.monitoring import dead_letters
 from carscraper.monitoring.published import read_verdict, write_verdict
+from carscraper.monitoring.schema_contract import FREEZE
 from carscraper.monitoring.verdict import (
     GivenUp,
     Reading,
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from carscraper.frontier.contract import DeadLetter
     from carscraper.spiders.cars import CarsSpider
 
 logger = logging.getLogger(__name__)
@@ -162,7 +163,10 @@ class Completeness:
         reading = await asyncio.to_thread(self._read_ledger)
         if self._sweep_again(reading):
             return
-        verdict = await self._finish(reading, await scheduler.frontier.dead_letters(), unfinished=0)
+        given_up = await dead_letters.settle(self._crawler, scheduler.frontier)
+        if given_up:
+            await self._wait_for_databases()
+        verdict = await self._finish(reading, given_up, unfinished=0)
         await scheduler.frontier.publish_verdict(write_verdict(verdict))
         if not verdict.given_up:
             await scheduler.frontier.forget()
@@ -179,7 +183,7 @@ class Completeness:
         return True
 
     async def _finish(
-        self, reading: Reading, dead: list[DeadLetter], unfinished: int, stopped: str | None = None
+        self, reading: Reading, dead: list[GivenUp], unfinished: int, stopped: str | None = None
     ) -> Verdict:
         """Reach the verdict, publish what was kept, and end the crawl's archive unless the crawl can go on.
 
@@ -197,7 +201,8 @@ class Completeness:
         complete = verdict.catalogue_complete
         published = await asyncio.to_thread(self._archive.publish, kept, complete=complete)
         status = "complete" if verdict.complete else "incomplete"
-        run = self._run(verdict, f"stopped: {stopped}" if stopped else status, published)
+        why = stopped or ("api_changed" if verdict.api_changed else None)
+        run = self._run(verdict, f"stopped: {why}" if why else status, published)
         await asyncio.to_thread(self._archive.report, run)
         scheduler = frontier_scheduler(self._crawler)
         can_go_on = (stopped or verdict.given_up) and scheduler and scheduler.identity.resumable
@@ -265,47 +270,45 @@ class Completeness:
             return
         reading = await asyncio.to_thread(self._read_ledger)
         unfinished = status.total.queued + status.total.delayed + status.total.leased if status else 1
-        dead = scheduler.last_dead if scheduler else []
+        dead = dead_letters.show(self._crawler, scheduler.last_dead if scheduler else [])
         await self._finish(reading, dead, unfinished=max(unfinished, 1), stopped=reason)
 
     # What it all rests on
 
-    def _judge(self, reading: Reading, kept: Kept, dead: list[DeadLetter], unfinished: int) -> Verdict:
+    def _judge(self, reading: Reading, kept: Kept, dead: list[GivenUp], unfinished: int) -> Verdict:
         verdict = reach_verdict(
             reading,
             kept.newest.keys(),
             kept.without_specs,
-            [self._given_up(letter) for letter in dead],
+            dead,
+            spec_missing=kept.spec_missing,
             limit=self._spider.limit,
             unfinished=unfinished,
             unwritable=self._crawler.stats.get_value("frontier/unwritable", 0),
+            max_drift=self._config.max_drift,
+            freeze=self._config.schema_contract == FREEZE,
         )
         if why := why_stopped(self._crawler):
             reasons = [why, *verdict.reasons]
             return replace(verdict, complete=False, catalogue_complete=False, reasons=reasons)
         return verdict
 
-    def _given_up(self, letter: DeadLetter) -> GivenUp:
-        try:
-            request = codec.decode(letter.payload, self._spider)
-        except CodecError as error:
-            return GivenUp("", f"{letter.reason} ({error})")
-        waiting = request.cb_kwargs.get("listings", ())
-        return GivenUp(request.url, letter.reason, tuple(str(row[0]) for row in waiting))
-
     def _read_ledger(self) -> Reading:
-        pages, aside = [], []
+        pages, aside, odd = [], [], []
         for entry in self._archive.ledger():
-            if entry["kind"] == "PageRead":
-                pages.append(PageRead(**entry["item"]))
-            else:
-                aside.append(SetAside(**entry["item"]))
-        return Reading(pages, aside)
+            match entry["kind"]:
+                case "PageRead":
+                    pages.append(PageRead(**entry["item"]))
+                case "OddSpec":
+                    odd.append(OddSpec(**entry["item"]))
+                case _:
+                    aside.append(SetAside(**entry["item"]))
+        return Reading(pages, aside, odd)
 
     def _run(self, verdict: Verdict, status: str, published: str) -> bytes:
         """What `run.json` holds."""
         found = asdict(verdict)
-        for name in ("missing", "set_aside", "given_up"):
+        for name in ("missing", "set_aside", "given_up", "spec_missing"):
             found[f"{name}_count"] = len(found[name])
             found[name] = found[name][:_LISTED]
         return self._described(status, {"published": published, **found})
@@ -359,6 +362,10 @@ def summary(verdict: Verdict) -> list[str]:
         f"{'complete' if verdict.complete else 'NOT COMPLETE'}: kept {verdict.kept:,} of {verdict.expected:,} listings",
         f"without specs (the API has none): {verdict.without_specs:,}",
     ]
+    if verdict.spec_missing:
+        lines.append(f"without specs (could not be had): {_some(verdict.spec_missing)}")
+    if odd := list(departures(verdict.deviations)):
+        lines.append(f"departs from the known shape, but kept as it came: {_some(odd)}")
     lines += [f"why: {reason}" for reason in verdict.reasons]
     for item in verdict.set_aside[:5]:
         where = item.store or item.path
@@ -366,10 +373,14 @@ def summary(verdict: Verdict) -> list[str]:
     for request in verdict.given_up[:5]:
         lines.append(f"given up: {request.url}: {request.reason}")
     if verdict.missing:
-        lines.append(f"missing: {', '.join(verdict.missing[:10])}{' …' if len(verdict.missing) > 10 else ''}")
+        lines.append(f"missing: {_some(verdict.missing)}")
     if len(verdict.set_aside) > 5 or len(verdict.given_up) > 5:
         lines.append("more in run.json")
     return lines
+
+
+def _some(names: list[str]) -> str:
+    return f"{', '.join(names[:10])}{' …' if len(names) > 10 else ''}"
 
 
 def _utc(seconds: float) -> str:

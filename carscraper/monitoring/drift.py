@@ -1,50 +1,58 @@
-"""Too much that does not fit its known shape: then it is the API that has changed, and the crawl stops."""
+"""Too much that the crawl needs and cannot use: then it is the API that has changed, and the crawl stops."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
 from carscraper.config import Config
 from carscraper.items import PageRead, SetAside
+from carscraper.monitoring.verdict import LEAST_LISTINGS
+from carscraper.responses.middleware import STORE_KEY
 from carscraper.retry.middleware import refused_answer
 from carscraper.stopping import stop_crawl
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
 
     from carscraper.exceptions import ApiError
 
-_ENOUGH = 100
-"""Listings, or answers, to be seen before their share says anything."""
-
-
-def has_drifted(seen: int, set_aside: int, max_share: float) -> bool:
-    """Whether more than a share of what was seen does not fit; False while too little was seen."""
-    return seen >= _ENOUGH and set_aside > max_share * seen
+_BEYOND_DOUBT = 300
+"""Specifications that cannot be read, and more than half of all, before the end is not waited for."""
 
 
 class Drift:
-    """Counts listings set aside by the pages of this process, and answers that are JSON of another shape; when
-    either is above `CARS_MAX_DRIFT`, it closes.
+    """Counts, in the pages that this process has read, the listings that were rejected, and the specifications that
+    cannot be read.
 
-    The crawl can be resumed once the reader knows the new shape; what was set aside is then read again by a
-    new crawl only. A body that is no JSON says nothing about the API's shape, and is not counted.
+    The verdict judges the exact share, when all is read (`monitoring/verdict.py`). Before that, the crawl stops only
+    when nothing that is still to come can change the judgement: when more listings of one walk are rejected than
+    `CARS_MAX_DRIFT` of the API's total, or when most of hundreds of specifications cannot be read. So the verdict on
+    the same pages is the same however many are asked for at once, and whatever order they come in.
 
-    Stats: `drift/set_aside`, `drift/answers`.
+    The crawl can be resumed once the reader knows the new shape; what was rejected is then read again by a new crawl
+    only. A body that is no JSON says nothing about the API's shape, and is not counted.
+
+    Stats: `drift/rejected`, `drift/answers`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._max_share = Config.from_settings(crawler.settings).max_drift
-        self._seen = self._aside = 0
+        self._most = Config.from_settings(crawler.settings).max_drift
+        self._rejected: Counter[int] = Counter()
+        """By walk."""
+        self._pages: set[tuple[int, int]] = set()
+        self._specs: set[str] = set()
+        self._unreadable: set[str] = set()
+        """Specifications whose last answer could not be read."""
         self._last = ""
-        self._answers = self._misfits = 0
         crawler.signals.connect(self._on_item_dropped, signals.item_dropped)
-        crawler.signals.connect(self._on_response, signals.response_received)
+        crawler.signals.connect(self._on_sent, signals.request_reached_downloader)
         crawler.signals.connect(self._on_refused_answer, refused_answer)
 
     @classmethod
@@ -55,25 +63,37 @@ class Drift:
     def _on_item_dropped(self, item: Any) -> None:
         """The ledger's items come this way once they are kept: those of a page first, the page last."""
         if isinstance(item, SetAside):
-            self._aside += 1
             self._last = f"{item.path}: {item.problem}"
-            self._crawler.stats.inc_value("drift/set_aside")
         elif isinstance(item, PageRead):
-            self._seen += len(item.ids) + item.unnamed
-            if has_drifted(self._seen, self._aside, self._max_share):
-                share = f"{self._aside} of {self._seen} listings do not fit"
-                stop_crawl(
-                    self._crawler, "api_changed", f"{share}, so the API has changed; the last: {self._last}"
-                )
+            self._specs.update(item.specs)
+            if item.rejected and (item.sweep, item.offset) not in self._pages:
+                self._pages.add((item.sweep, item.offset))
+                self._count_rejected(item)
 
-    def _on_response(self) -> None:
-        self._answers += 1
+    def _count_rejected(self, page: PageRead) -> None:
+        self._crawler.stats.inc_value("drift/rejected", page.rejected)
+        self._rejected[page.sweep] += page.rejected
+        rejected, total = self._rejected[page.sweep], page.total
+        if total is not None and total >= LEAST_LISTINGS and rejected > self._most * total:
+            self._stop(f"{rejected} of {total} listings cannot be used")
 
-    def _on_refused_answer(self, error: ApiError) -> None:
+    def _on_sent(self, request: Request) -> None:
+        self._unreadable.discard(request.meta.get(STORE_KEY, ""))
+
+    def _on_refused_answer(self, error: ApiError, request: Request) -> None:
         if not error.path:
             return
-        self._misfits += 1
         self._crawler.stats.inc_value("drift/answers")
-        if has_drifted(self._answers, self._misfits, self._max_share):
-            share = f"{self._misfits} of {self._answers} answers do not fit"
-            stop_crawl(self._crawler, "api_changed", f"{share}, so the API has changed; the last: {error}")
+        key = request.meta.get(STORE_KEY)
+        if key is None:
+            return
+        self._last = str(error)
+        self._unreadable.add(key)
+        unreadable, named = len(self._unreadable), len(self._specs)
+        if unreadable >= _BEYOND_DOUBT and unreadable > max(self._most, 0.5) * named:
+            self._stop(f"{unreadable} of {named} specifications cannot be read")
+
+    def _stop(self, share: str) -> None:
+        stop_crawl(
+            self._crawler, "api_changed", f"{share}, so the API has changed; the last one: {self._last}"
+        )

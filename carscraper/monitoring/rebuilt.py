@@ -11,8 +11,7 @@ from carscraper.rebuilding import rebuilding
 
 if TYPE_CHECKING:
     from carscraper.archive import Kept
-    from carscraper.frontier.contract import DeadLetter
-    from carscraper.monitoring.verdict import Reading, Verdict
+    from carscraper.monitoring.verdict import GivenUp, Reading, Verdict
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +37,10 @@ class RebuiltBooks(Completeness):
     def _sweep_again(self, reading: Reading) -> bool:
         return False
 
-    def _judge(self, reading: Reading, kept: Kept, dead: list[DeadLetter], unfinished: int) -> Verdict:
-        verdict = super()._judge(reading, kept, dead, unfinished)
+    def _judge(self, reading: Reading, kept: Kept, dead: list[GivenUp], unfinished: int) -> Verdict:
         absent, refused = rebuilding(self._crawler).absent, rebuilding(self._crawler).refused
+        dead = [*dead, *rebuilding(self._crawler).without_specs()]
+        verdict = super()._judge(reading, kept, dead, unfinished)
         reasons = list(verdict.reasons)
         if absent:
             some = "; ".join(absent[:_NAMED]) + ("; …" if len(absent) > _NAMED else "")

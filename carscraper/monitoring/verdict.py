@@ -20,8 +20,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from carscraper.items import PageRead, SetAside
+from carscraper.api.deviations import Deviations, add, departures
+from carscraper.items import OddSpec, PageRead, SetAside
+
+LEAST_LISTINGS, _LEAST_SPECS = 100, 20
+"""There have to be so many before their share says anything. (One specification has five listings on average.)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,12 @@ class GivenUp:
     reason: str
     listings: tuple[str, ...] = ()
     """Ids of the listings that waited for it."""
+    kind: str = ""
+    """`page`, `specification`, or empty for anything else."""
+    spec: str = ""
+    """The specification that it asked for, as `code/year`."""
+    other_shape: bool = False
+    """True when its answers were JSON of a shape that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,8 @@ class Verdict:
     """
     without_specs: int
     """Listings kept whose specs the API does not have."""
+    spec_missing: list[str]
+    """Ids of listings kept whose specs could not be had."""
     sweeps: int
     missing: list[str]
     """Ids of listings that the API named but that were neither kept nor set aside."""
@@ -56,6 +69,10 @@ class Verdict:
     given_up: list[GivenUp]
     undelivered: dict[str, int] = field(default_factory=dict)
     """Database to how many records wait on disk for it; none that has them all."""
+    deviations: dict[str, Any] = field(default_factory=dict)
+    """Where the answers depart from their known shape; see `api/deviations.py`. It costs no record."""
+    api_changed: bool = False
+    """True when more than `CARS_MAX_DRIFT` of what there is cannot be used."""
     reasons: list[str] = field(default_factory=list)
     """Why it is not complete, a sentence each; empty when it is."""
 
@@ -66,6 +83,7 @@ class Reading:
 
     pages: Sequence[PageRead]
     set_aside: Sequence[SetAside]
+    odd_specs: Sequence[OddSpec] = ()
 
     @property
     def sweeps(self) -> int:
@@ -76,6 +94,16 @@ class Reading:
         """The pages of one sweep in the order of the catalogue; of a page read twice, the later reading."""
         pages = {page.offset: page for page in self.pages if page.sweep == number}
         return [pages[offset] for offset in sorted(pages)]
+
+    @property
+    def deviations(self) -> Deviations:
+        """Of each page and each specification once, sorted by path."""
+        found: Deviations = {}
+        pages = {(page.sweep, page.offset): page.deviations for page in self.pages}
+        specs = {spec.key: spec.deviations for spec in self.odd_specs}
+        for _, deviations in (*sorted(pages.items()), *sorted(specs.items())):
+            add(found, deviations)
+        return dict(sorted(found.items()))
 
 
 def needs_another_sweep(reading: Reading, max_sweeps: int) -> bool:
@@ -95,15 +123,19 @@ def reach_verdict(
     without_specs: int,
     given_up: Sequence[GivenUp],
     *,
+    spec_missing: Sequence[str] = (),
     limit: int | None = None,
     unfinished: int = 0,
     unwritable: int = 0,
+    max_drift: float = 1.0,
+    freeze: bool = False,
 ) -> Verdict:
     """The verdict on a crawl that has ended.
 
-    `kept` holds ids. `unfinished` counts requests that nobody has made yet, `unwritable` those that were
-    refused by the frontier; either makes the crawl incomplete. With a `limit`, what counts is that every
-    listing named was kept.
+    `kept` holds ids, `spec_missing` those kept without a specification that could not be had. `unfinished` counts
+    requests that nobody has made yet, `unwritable` those that were refused by the frontier; either makes the crawl
+    incomplete. With a `limit`, what counts is that every listing named was kept. `max_drift` is the share of what
+    cannot be used above which the API counts as changed; with `freeze`, nothing may depart from the known shape.
     """
     last = reading.sweep(reading.sweeps)
     named = {listing for page in reading.pages for listing in page.ids}
@@ -117,6 +149,12 @@ def reach_verdict(
         if item.store:
             refused.setdefault(item.store, set()).add(item.id)
     reasons = []
+    changed = api_change(reading, given_up, max_drift)
+    if changed:
+        reasons.append(f"api_changed: {changed}")
+    deviations = reading.deviations
+    if freeze and (departure := next(departures(deviations), "")):
+        reasons.append(f"schema_changed: {departure}")
     if not reading.pages:
         reasons.append("no listing page was read")
     if unfinished:
@@ -127,6 +165,8 @@ def reach_verdict(
         reasons.append(f"{len(given_up)} requests were given up")
     if aside:
         reasons.append(f"{len(aside)} listings were set aside")
+    if spec_missing:
+        reasons.append(f"{len(spec_missing)} listings were kept without their specification")
     if missing:
         reasons.append(f"{len(missing)} listings that the API named were not kept")
     if last and not limit and not unfinished:
@@ -145,12 +185,38 @@ def reach_verdict(
         kept=len(kept),
         expected=expected,
         without_specs=without_specs,
+        spec_missing=list(spec_missing),
         sweeps=reading.sweeps,
         missing=missing,
         set_aside=[*aside, *_different(item for item in reading.set_aside if item.store)],
         given_up=list(given_up),
+        deviations=deviations,
+        api_changed=changed is not None,
         reasons=reasons,
     )
+
+
+def api_change(reading: Reading, given_up: Sequence[GivenUp], max_drift: float) -> str | None:
+    """Why the API counts as changed: too large a share of the listings of the last walk, or of the specifications that
+    they have, cannot be used. None when it does not.
+
+    Each listing and specification counts once, however often it was tried; a page without listings to be read counts
+    as many as a page has.
+    """
+    pages = reading.sweep(reading.sweeps)
+    lost_pages = sum(dead.kind == "page" and dead.other_shape for dead in given_up)
+    if lost_pages and not pages:
+        return "no listing page can be read"
+    lost = lost_pages * max((page.limit for page in pages), default=0)
+    rejected = lost + sum(page.rejected for page in pages)
+    seen = lost + sum(len(page.ids) + page.unnamed for page in pages)
+    if seen >= LEAST_LISTINGS and rejected > max_drift * seen:
+        return f"{rejected} of {seen} listings cannot be used"
+    named = {spec for page in reading.pages for spec in page.specs}
+    unreadable = named.intersection(dead.spec for dead in given_up if dead.other_shape)
+    if len(named) >= _LEAST_SPECS and len(unreadable) > max_drift * len(named):
+        return f"{len(unreadable)} of {len(named)} specifications cannot be read"
+    return None
 
 
 def _still_aside(items: Iterable[SetAside], kept: Collection[str]) -> list[SetAside]:

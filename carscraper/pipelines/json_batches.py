@@ -14,7 +14,7 @@ from carscraper.archive import CARS, LEDGER, Archive
 from carscraper.config import Config
 from carscraper.exceptions import ConfigurationError, cause
 from carscraper.identity import crawl_clock, crawl_identity
-from carscraper.items import Car, PageRead, SetAside, SpecGroups
+from carscraper.items import Car, OddSpec, PageRead, SetAside, SpecGroups
 from carscraper.stopping import stop_crawl
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _LOOK = 0.01
 
 
 class JsonBatchesPipeline:
-    """Keeps every `Car`, and in the ledger every `PageRead` and `SetAside`, in batches under
+    """Keeps every `Car`, and in the ledger every `PageRead`, `OddSpec` and `SetAside`, in batches under
     `CARS_OUTPUT_DIR`.
 
     A batch is committed when it holds `CARS_BATCH_SIZE` records or 12 MiB, or is `CARS_BATCH_SECONDS` old, in a
@@ -92,7 +92,7 @@ class JsonBatchesPipeline:
                     self._keep(LEDGER, SetAside(item.url, "", f"JSON cannot hold it: {error}", item.id))
                     raise DropItem(f"JSON cannot hold listing {item.id}: {error}") from error
                 return item
-            case PageRead() | SetAside():
+            case PageRead() | OddSpec() | SetAside():
                 self._keep(LEDGER, item)
                 raise DropItem("kept in the ledger", log_level="DEBUG")
         return item
@@ -115,7 +115,7 @@ class JsonBatchesPipeline:
         if self._committer.cancelled() or self._committer.exception() is None:
             await self._commit()
 
-    def _keep(self, kind: str, item: Car | PageRead | SetAside) -> None:
+    def _keep(self, kind: str, item: Car | PageRead | OddSpec | SetAside) -> None:
         line = orjson.dumps(
             _record(item) if isinstance(item, Car) else {"kind": type(item).__name__, "item": item},
             option=orjson.OPT_APPEND_NEWLINE,

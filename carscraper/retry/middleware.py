@@ -131,7 +131,9 @@ class RetryMiddleware(ScrapyRetryMiddleware):
 
 
 refused_answer = object()
-"""Signal: a callback has refused a response with the ApiError `error`."""
+"""Signal: a callback has refused the response to `request` with the ApiError `error`."""
+OTHER_SHAPE = "no answer of the known shape"
+"""In the reason of a dead letter: its answer was JSON, but could not be used."""
 
 
 class NoAnswerMiddleware:
@@ -161,8 +163,10 @@ class NoAnswerMiddleware:
         if request is None or scheduler is None or scheduler.attempt(request) is None:
             return None
         self._crawler.stats.inc_value("retry/no_answer")
-        self._crawler.signals.send_catch_log(refused_answer, error=exception)
-        reason = f"status {response.status}, but no answer: {exception}"
+        self._crawler.signals.send_catch_log(refused_answer, error=exception, request=request)
+        reason = (
+            f"status {response.status}, but {OTHER_SHAPE if exception.path else 'no answer'}: {exception}"
+        )
         retry = self._crawler.get_downloader_middleware(RetryMiddleware)
         if retry is None or request.meta.get("dont_retry", False):
             logger.error("Gave up %s: %s", request, reason)

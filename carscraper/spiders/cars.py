@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import orjson
 from scrapy import Request, Spider
 
+from carscraper.api.deviations import Deviations
 from carscraper.api.endpoints import (
     SearchFilters,
     SpecKey,
@@ -23,7 +24,7 @@ from carscraper.config import Config
 from carscraper.exceptions import ApiError, ConfigurationError, StartUrlRefused
 from carscraper.fingerprints import DISTINCT
 from carscraper.identity import crawl_clock
-from carscraper.items import Car, SpecGroups
+from carscraper.items import Car, OddSpec, SpecGroups
 from carscraper.pages import ListingPage, further_pages, read_page, read_specs, time_text
 from carscraper.queued import queued_requests
 from carscraper.responses.middleware import FETCHED_AT, PAGE, STORE_KEY, response_store
@@ -73,6 +74,7 @@ class CarsSpider(Spider):
         self._config = config
         self.queued = queued_requests(config.api_url, self.filters, clock=self._now)
         self._read: WeakKeyDictionary[Response, ListingPage] = WeakKeyDictionary()
+        self._odd_specs: set[str] = set()
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
@@ -142,7 +144,6 @@ class CarsSpider(Spider):
         `PageRead`.
         """
         page = self._page(response, sweep)
-        self._note_unknown(page.unknown)
         for request in self._further_pages(page, end):
             yield request
         small = len(response.body) <= _SMALL_PAGE
@@ -152,18 +153,19 @@ class CarsSpider(Spider):
             yield item
         yield page.read
 
-    def parse_spec(self, response: Response, listings: list[list[Any]]) -> Iterator[Car]:
+    def parse_spec(self, response: Response, listings: list[list[Any]]) -> Iterator[Car | OddSpec]:
         """Yields a `Car` for each of the `listings` (id, url, when it was read, attributes) that waited for
         this spec.
         """
-        groups = self._groups(response.status, response.body)
+        groups, deviations = _read_specs(response.status, response.body)
+        yield from self._odd(response.meta[STORE_KEY], deviations)
         for listing_id, url, scraped_at, attributes in listings:
             yield Car(listing_id, url, scraped_at, attributes, groups)
 
     def is_answer(self, response: Response) -> bool:
         """Whether a response is worth keeping in the response store; asked before it is parsed."""
         try:
-            self._groups(response.status, response.body)
+            _read_specs(response.status, response.body)
         except ApiError:
             return False
         return True
@@ -181,18 +183,23 @@ class CarsSpider(Spider):
 
     def _page(self, response: Response, sweep: int) -> ListingPage:
         page = self._read.pop(response, None)
-        return page or read_page(response.body, response.url, sweep=sweep, limit=self.limit)
+        left_out = self._config.leave_out
+        return page or read_page(
+            response.body, response.url, sweep=sweep, limit=self.limit, left_out=left_out
+        )
 
     async def _with_specs(
         self, listings: list[Listing], fetched_at: float, *, small: bool
-    ) -> AsyncIterator[Car | Request]:
+    ) -> AsyncIterator[Car | OddSpec | Request]:
         """A `Car` for each listing whose spec is stored, a request for each spec that is not."""
         scraped_at = time_text(fetched_at)
         waiting: dict[SpecKey, list[list[Any]]] = {}
         for start in range(0, len(listings), _LOOK_UP):
-            async for listing, key, groups in self._looked_up(listings[start : start + _LOOK_UP]):
-                if groups is not None:
-                    yield Car(listing.id, listing.url, scraped_at, listing.attributes, groups)
+            async for listing, key, found in self._looked_up(listings[start : start + _LOOK_UP]):
+                if found is not None:
+                    for odd in self._odd(key.text, found[1]):
+                        yield odd
+                    yield Car(listing.id, listing.url, scraped_at, listing.attributes, found[0])
                 else:
                     row = [listing.id, listing.url, scraped_at, listing.attributes]
                     waiting.setdefault(key, []).append(row)
@@ -202,20 +209,20 @@ class CarsSpider(Spider):
 
     async def _looked_up(
         self, listings: list[Listing]
-    ) -> AsyncIterator[tuple[Listing, SpecKey, SpecGroups | None]]:
+    ) -> AsyncIterator[tuple[Listing, SpecKey, tuple[SpecGroups, Deviations] | None]]:
         """The listings with the key of their spec, and the spec if it is stored; one spec is parsed at a time."""
         keys = [SpecKey(listing.code, listing.year) for listing in listings]
         texts = list(dict.fromkeys(key.text for key in keys))
         stored = await response_store(self.crawler).get_many(texts, self._config.spec_ttl)
         for listing, key in zip(listings, keys, strict=True):
-            groups = None
+            found = None
             if answer := stored.get(key.text):
                 try:
-                    groups = self._groups(answer.status, answer.body)
+                    found = _read_specs(answer.status, answer.body)
                 except ApiError:
                     del stored[key.text]
                     self.crawler.stats.inc_value("responses/unreadable")
-            yield listing, key, groups
+            yield listing, key, found
 
     def _spec_request(self, key: SpecKey, waiting: list[list[Any]], fetched_at: float) -> Request:
         return Request(
@@ -255,24 +262,17 @@ class CarsSpider(Spider):
         fetched_at = response.meta.get(FETCHED_AT)
         return fetched_at if isinstance(fetched_at, float) else self._now()
 
-    def _groups(self, status: int, body: bytes) -> SpecGroups:
-        """The groups of a spec; empty when the API has none for this car (404). Raises `ApiError`."""
-        groups, unknown = _read_specs(status, body)
-        self._note_unknown(unknown)
-        return groups
-
-    def _note_unknown(self, fields: Iterable[str]) -> None:
-        """Count fields that the API did not have when this was written; say so once for each."""
-        for name in fields:
-            if not self.crawler.stats.get_value(f"api/unknown/{name}"):
-                self.logger.warning("The API has a field that is new to us: %s", name)
-            self.crawler.stats.inc_value(f"api/unknown/{name}")
+    def _odd(self, key: str, deviations: Deviations) -> Iterator[OddSpec]:
+        """What departs from the known shape in a specification, once for each."""
+        if deviations and key not in self._odd_specs:
+            self._odd_specs.add(key)
+            yield OddSpec(key, deviations)
 
 
-_parsed: WeighedCache[tuple[int, bytes], tuple[SpecGroups, frozenset[str]]] = WeighedCache(_PARSED_SPECS)
+_parsed: WeighedCache[tuple[int, bytes], tuple[SpecGroups, Deviations]] = WeighedCache(_PARSED_SPECS)
 
 
-def _read_specs(status: int, body: bytes) -> tuple[SpecGroups, frozenset[str]]:
+def _read_specs(status: int, body: bytes) -> tuple[SpecGroups, Deviations]:
     found = _parsed.get((status, body))
     if found is None:
         found = read_specs(status, body)

@@ -69,7 +69,7 @@ class Records:
         digest.update(orjson.dumps([car.url, row.unread, values]))
         return Record(car, attrs_json, specs_json, specs, row, values, digest.digest())
 
-    def _specs(self, groups: list[dict[str, Any]], text: bytes) -> Specs:
+    def _specs(self, groups: list[dict[str, Any]] | None, text: bytes) -> Specs:
         digest = hashlib.blake2b(text, digest_size=_DIGEST).digest()
         specs = self._made.get(digest)
         if specs is None:

@@ -1,9 +1,16 @@
 import pytest
 
+from carscraper.api.deviations import MOST_PATHS, add, departures
 from carscraper.api.endpoints import spec_url
 from carscraper.api.search_page import ATTRIBUTE_TYPES, parse_search_page
 from carscraper.exceptions import ApiError
 from tests.api.samples import body, listing, page
+
+IMAGE = listing()["attributes"]["image"]
+
+
+def new_fields(parsed):
+    return {path for path, found in parsed.deviations.items() if "new field" in found["types"]}
 
 
 def test_a_page_holds_meta_links_and_listings():
@@ -20,7 +27,7 @@ def test_a_page_holds_meta_links_and_listings():
     assert parsed.listings[0].attributes == listing(1)["attributes"]
     assert not parsed.misfits
     assert not parsed.featured
-    assert not parsed.unknown
+    assert not [path for path in parsed.deviations if parsed.deviations[path]["types"].keys() != {"missing"}]
 
 
 def test_an_empty_page_is_a_page():
@@ -49,28 +56,54 @@ def test_what_may_be_null_may_be_null(name):
         ({"code": ""}, "code"),
         ({"code": ".."}, "code"),
         ({"code": None}, "code"),
+        ({"code": 12.0}, "code"),
         ({"code": "a\nb"}, "code"),
-        ({"year": "2017"}, "year"),
+        ({"year": "17"}, "year"),
+        ({"year": "2017a"}, "year"),
         ({"year": 2017.5}, "year"),
         ({"year": True}, "year"),
         ({"year": 20170}, "year"),
-        ({"title": None}, "title"),
-        ({"price": "R 1"}, "price"),
-        ({"price": True}, "price"),
-        ({"mileage": 0}, "mileage"),
-        ({"image": []}, "image"),
-        ({"image": {"version": "1"}}, "image.version"),
-        ({"seller_types": "Dealer"}, "seller_types"),
-        ({"seller_types": ["a", None]}, "seller_types[1]"),
-        ({"website_url": 5}, "website_url"),
     ],
 )
-def test_a_listing_that_does_not_fit_is_set_aside_with_its_path_and_its_neighbours_stay(change, path):
+def test_a_listing_whose_key_cannot_be_used_is_rejected_with_its_path_and_its_neighbours_stay(change, path):
     parsed = parse_search_page(body(page(listing(1), listing(2, **change), listing(3))))
     assert [one.id for one in parsed.listings] == ["1", "3"]
     (misfit,) = parsed.misfits
     assert (misfit.id, misfit.path) == ("2", f"data[1].attributes.{path}")
     assert "\n" not in misfit.problem
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "kind"),
+    [
+        ({"year": "2017"}, "attributes.year", "string"),
+        ({"year": 2017.0}, "attributes.year", "number"),
+        ({"code": 123}, "attributes.code", "integer"),
+        ({"title": None}, "attributes.title", "null"),
+        ({"price": "R 1"}, "attributes.price", "string"),
+        ({"price": True}, "attributes.price", "boolean"),
+        ({"mileage": 0}, "attributes.mileage", "integer"),
+        ({"image": []}, "attributes.image", "array"),
+        ({"image": {**IMAGE, "version": "1"}}, "attributes.image.version", "string"),
+        ({"seller_types": "Dealer"}, "attributes.seller_types", "string"),
+        ({"seller_types": ["a", None]}, "attributes.seller_types[]", "null"),
+        ({"website_url": 5}, "attributes.website_url", "integer"),
+        ({"turbo": {"a": 1}}, "attributes.turbo", "new field"),
+    ],
+)
+def test_what_departs_from_the_known_shape_is_kept_as_it_came_and_counted(changes, path, kind):
+    parsed = parse_search_page(body(page(listing(1), listing(2, **changes), listing(3, **changes))))
+    assert not parsed.misfits
+    assert parsed.listings[1].attributes == listing(2, **changes)["attributes"]
+    assert parsed.deviations[f"data[].{path}"]["types"] == {kind: 2}
+    assert parsed.deviations[f"data[].{path}"]["count"] == 2
+
+
+def test_needed_values_are_coerced_where_nothing_is_lost():
+    entry = {**listing(2, code=55, year="2017"), "id": 123}
+    (found,) = parse_search_page(body(page(entry))).listings
+    assert (found.id, found.code, found.year) == ("123", "55", 2017)
+    assert (found.attributes["code"], found.attributes["year"]) == (55, "2017")
 
 
 @pytest.mark.parametrize("name", ["code", "year"])
@@ -81,7 +114,7 @@ def test_a_listing_without_its_key_is_set_aside(name):
     assert (misfit.id, misfit.path, misfit.problem) == ("2", f"data[1].attributes.{name}", "is missing")
 
 
-@pytest.mark.parametrize("bad", [5, None, "", "a b", "../x", "x" * 65, "1\n", ["1"]])
+@pytest.mark.parametrize("bad", [5.5, True, None, "", "a b", "../x", "x" * 65, "1\n", ["1"]])
 def test_an_id_is_never_guessed(bad):
     (misfit,) = parse_search_page(body(page({**listing(1), "id": bad}))).misfits
     assert (misfit.id, misfit.path) == (None, "data[0].id")
@@ -96,7 +129,7 @@ def test_an_id_is_never_guessed(bad):
         ({}, "data[0].id"),
         ({"id": "1"}, "data[0].attributes"),
         ({"id": "1", "attributes": []}, "data[0].attributes"),
-        ({"id": "1", "type": 3, "attributes": {}}, "data[0].type"),
+        ({"id": "1", "attributes": {}}, "data[0].attributes.code"),
     ],
 )
 def test_an_entry_of_another_shape_is_set_aside(entry, path):
@@ -104,10 +137,41 @@ def test_an_entry_of_another_shape_is_set_aside(entry, path):
     assert misfit.path == path
 
 
-def test_every_declared_attribute_is_checked():
-    for name in ATTRIBUTE_TYPES:
-        (misfit,) = parse_search_page(body(page(listing(1, **{name: True})))).misfits
-        assert misfit.path == f"data[0].attributes.{name}"
+@pytest.mark.parametrize("value", [True, [1], {"a": [None]}, -1.5, "x" * 5_000])
+def test_no_value_of_an_optional_attribute_costs_the_listing(value):
+    changes = {name: value for name in ATTRIBUTE_TYPES if name not in ("code", "year")}
+    parsed = parse_search_page(body(page(listing(1, **changes))))
+    assert not parsed.misfits
+    for name in changes:
+        known = type(value) in ATTRIBUTE_TYPES[name]
+        assert known or f"data[].attributes.{name}" in parsed.deviations, name
+    assert all(len(str(one["example"])) < 100 for one in parsed.deviations.values())
+
+
+def test_an_attribute_that_is_missing_is_counted():
+    bare = {"type": "vehicle", "id": "7", "attributes": {"code": "ab", "year": 2020}}
+    deviations = parse_search_page(body(page(bare))).deviations
+    assert {path.rpartition(".")[2] for path in deviations} >= ATTRIBUTE_TYPES.keys() - {"code", "year"}
+    assert {kind for one in deviations.values() for kind in one["types"]} == {"missing"}
+
+
+def test_only_some_attributes_may_be_missing_without_a_change_of_the_api():
+    bare = listing(1)
+    del bare["attributes"]["colour"]
+    odd = list(departures(parse_search_page(body(page(bare))).deviations))
+    assert "data[].attributes.colour: missing" in odd
+    assert not [words for words in odd if "options" in words]
+
+
+def test_no_more_paths_than_a_bound_are_counted_apart():
+    wild = {f"field{number}": number for number in range(1000)}
+    deviations = parse_search_page(body(page(listing(1, **wild)))).deviations
+    assert len(deviations) == MOST_PATHS + 1
+    assert sum(one["types"].get("new field", 0) for one in deviations.values()) == 1000
+    add(more := {}, deviations)
+    add(more, deviations)
+    assert len(more) == MOST_PATHS + 1
+    assert sum(one["count"] for one in more.values()) == 2 * sum(one["count"] for one in deviations.values())
 
 
 def test_unknown_fields_are_named_without_positions_and_change_nothing():
@@ -118,7 +182,7 @@ def test_unknown_fields_are_named_without_positions_and_change_nothing():
     content["data"][0]["relationships"] = {}
     parsed = parse_search_page(body(content))
     assert len(parsed.listings) == 2
-    assert parsed.unknown == {
+    assert new_fields(parsed) == {
         "jsonapi",
         "meta.took",
         "links.related",
@@ -129,7 +193,7 @@ def test_unknown_fields_are_named_without_positions_and_change_nothing():
 
 
 def test_the_name_of_an_unknown_field_cannot_forge_a_log_line():
-    (name,) = parse_search_page(body(page(listing(1, **{"x\r\nERROR": 1})))).unknown
+    (name,) = new_fields(parse_search_page(body(page(listing(1, **{"x\r\nERROR": 1})))))
     assert "\n" not in name
 
 
@@ -138,10 +202,10 @@ def test_featured_listings_are_parsed_like_the_others():
     content["meta"]["featured_listings"] = {"data": [listing(2), listing(3, year="x"), listing(4, turbo=1)]}
     parsed = parse_search_page(body(content))
     assert [one.id for one in parsed.featured] == ["2", "4"]
-    assert [(one.id, one.path) for one in parsed.misfits] == [
+    assert [(one.id, one.path) for one in parsed.featured_misfits] == [
         ("3", "meta.featured_listings.data[1].attributes.year")
     ]
-    assert parsed.unknown == {"meta.featured_listings.data[].attributes.turbo"}
+    assert new_fields(parsed) == {"meta.featured_listings.data[].attributes.turbo"}
 
 
 @pytest.mark.parametrize("empty", [None, [], {"data": []}])
@@ -155,23 +219,30 @@ def test_there_may_be_no_featured_listings(empty):
     ("change", "path"),
     [
         ({"meta": None}, "meta"),
+        ({"meta": {}}, "meta.total"),
+        ({"meta": {"total": "5"}}, "meta.total"),
         ({"meta": {"total": 5, "totalPages": "1"}}, "meta.totalPages"),
         ({"meta": {"total": 5, "currentPage": -1}}, "meta.currentPage"),
         ({"meta": {"total": 5, "featured_listings": 1}}, "meta.featured_listings"),
         ({"meta": {"total": 5, "featured_listings": {}}}, "meta.featured_listings.data"),
         ({"links": []}, "links"),
         ({"links": {}}, "links.self"),
-        ({"links": {"self": None}}, "links.self"),
+        ({"links": {"self": 5}}, "links.self"),
         ({"links": {"self": "x", "next": 20}}, "links.next"),
         ({"links": {"self": "x", "next": ""}}, "links.next"),
-        ({"data": None}, "data"),
-        ({"data": {}}, "data"),
     ],
 )
-def test_a_page_that_is_wrong_as_a_whole_is_refused_with_its_path(change, path):
+def test_an_odd_envelope_costs_nothing_and_is_counted(change, path):
+    parsed = parse_search_page(body({**page(listing(1)), **change}))
+    assert [one.id for one in parsed.listings] == ["1"]
+    assert path in parsed.deviations
+
+
+@pytest.mark.parametrize("data", [None, {}, "x", 5])
+def test_a_page_without_a_list_of_listings_is_refused_with_its_path(data):
     with pytest.raises(ApiError) as refusal:
-        parse_search_page(body({**page(listing(1)), **change}))
-    assert refusal.value.path == path
+        parse_search_page(body({**page(), "data": data}))
+    assert refusal.value.path == "data"
 
 
 @pytest.mark.parametrize(
@@ -191,13 +262,12 @@ def test_a_total_is_read_from_text_too_and_one_that_is_unusable_is_none(meta, to
     assert parse_search_page(body({**page(listing(1)), "meta": meta})).meta.total == total
 
 
-@pytest.mark.parametrize("name", ["meta", "links", "data"])
-def test_a_page_that_lacks_a_part_says_which(name):
+def test_a_page_that_lacks_its_listings_says_so():
     content = page(listing(1))
-    del content[name]
+    del content["data"]
     with pytest.raises(ApiError, match="missing") as refusal:
         parse_search_page(body(content))
-    assert refusal.value.path == name
+    assert refusal.value.path == "data"
 
 
 @pytest.mark.parametrize(

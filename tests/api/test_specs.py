@@ -1,13 +1,14 @@
 import pytest
 
 from carscraper.api.specs import parse_specs
+from carscraper.api.units import spec_columns
 from carscraper.exceptions import ApiError
 from tests.api.samples import body, specs
 
 
 def test_groups_come_out_as_the_api_gave_them():
     assert parse_specs(body(specs())).groups == specs()["data"][0]
-    assert not parse_specs(body(specs())).unknown
+    assert not parse_specs(body(specs())).deviations
 
 
 @pytest.mark.parametrize("empty", [{"data": []}, {"data": [[]]}])
@@ -21,30 +22,46 @@ def test_an_empty_value_is_a_value(value):
     assert parse_specs(body({"data": [groups]})).groups == groups
 
 
+GROUP, OTHER = {"title": "a", "attrs": [{"label": "x", "value": "1"}]}, {"title": None, "attrs": []}
+
+
 @pytest.mark.parametrize(
-    ("data", "path"),
+    ("data", "groups", "path"),
     [
-        (None, "data"),
-        ({}, "data"),
-        ([None], "data[0]"),
-        ([{}], "data[0]"),
-        ([[], []], "data"),
-        ([["x"]], "data[0][0]"),
-        ([[{"attrs": []}]], "data[0][0].title"),
-        ([[{"title": 5, "attrs": []}]], "data[0][0].title"),
-        ([[{"title": "a"}]], "data[0][0].attrs"),
-        ([[{"title": "a", "attrs": {}}]], "data[0][0].attrs"),
-        ([[{"title": "a", "attrs": []}, {"title": "b", "attrs": [1]}]], "data[0][1].attrs[0]"),
-        ([[{"title": "a", "attrs": [{"label": "x"}]}]], "data[0][0].attrs[0].value"),
-        ([[{"title": "a", "attrs": [{"value": "x"}]}]], "data[0][0].attrs[0].label"),
-        ([[{"title": "a", "attrs": [{"label": "x", "value": 5}]}]], "data[0][0].attrs[0].value"),
-        ([[{"title": "a", "attrs": [{"label": None, "value": "x"}]}]], "data[0][0].attrs[0].label"),
+        ([GROUP, OTHER], [GROUP, OTHER], "specs.data[]"),
+        ([[GROUP], [OTHER]], [GROUP, OTHER], "specs.data"),
+        ([[GROUP], OTHER], [GROUP, OTHER], "specs.data[]"),
+        ([[], []], [], "specs.data"),
+        ([[GROUP, None]], [GROUP, None], "specs.data[][]"),
+        ([[{"attrs": []}]], [{"attrs": []}], "specs.data[][].title"),
+        ([[{"title": 5, "attrs": []}]], [{"title": 5, "attrs": []}], "specs.data[][].title"),
+        ([[{"title": "a"}]], [{"title": "a"}], "specs.data[][].attrs"),
+        ([[{"title": "a", "attrs": {}}]], [{"title": "a", "attrs": {}}], "specs.data[][].attrs"),
+        ([[{"title": "b", "attrs": [1]}]], [{"title": "b", "attrs": [1]}], "specs.data[][].attrs[]"),
+        (
+            [[{"title": "a", "attrs": [{"label": "x", "value": 5}]}]],
+            [{"title": "a", "attrs": [{"label": "x", "value": 5}]}],
+            "specs.data[][].attrs[].value",
+        ),
+        (
+            [[{"title": "a", "attrs": [{"value": "x"}]}]],
+            [{"title": "a", "attrs": [{"value": "x"}]}],
+            "specs.data[][].attrs[].label",
+        ),
     ],
 )
-def test_what_does_not_fit_is_refused_with_its_path(data, path):
+def test_groups_of_another_shape_are_read_as_they_came_and_counted(data, groups, path):
+    read = parse_specs(body({"data": data}))
+    assert read.groups == groups
+    assert list(read.deviations) == [path]
+    assert spec_columns(read.groups).values.keys() == spec_columns([]).values.keys()
+
+
+@pytest.mark.parametrize("data", [None, {}, "x", 5, [None], [["x"]], [[[GROUP]]]])
+def test_what_holds_no_group_is_refused_with_its_path(data):
     with pytest.raises(ApiError) as refusal:
         parse_specs(body({"data": data}))
-    assert refusal.value.path == path
+    assert refusal.value.path == "data"
 
 
 @pytest.mark.parametrize(
@@ -61,5 +78,5 @@ def test_unknown_fields_are_named_and_kept():
         "took": 3,
     }
     parsed = parse_specs(body(content))
-    assert parsed.unknown == {"took", "data[][].icon", "data[][].attrs[].unit"}
+    assert parsed.deviations.keys() == {"specs.took", "specs.data[][].icon", "specs.data[][].attrs[].unit"}
     assert parsed.groups == content["data"][0]

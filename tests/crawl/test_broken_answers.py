@@ -6,6 +6,7 @@ import json
 from urllib.parse import quote
 
 from tests.crawl.conftest import LISTINGS, SECONDS, Site, Start
+from tests.crawling import records
 from tests.standin import SPEC_PATH
 
 ONE_RETRY = {"RETRY_TIMES": 1, "CARS_PAGE_SIZE": 50}
@@ -61,7 +62,7 @@ def test_a_listing_without_code_costs_that_listing_only(site: Site, start: Start
     assert f"set aside: listing {aside['id']}: data[20].attributes.code: is missing" in run.log
 
 
-def test_a_spec_that_is_broken_for_good_names_the_listings_that_waited_for_it(
+def test_a_spec_that_is_broken_for_good_costs_the_spec_only_and_names_its_listings(
     site: Site, start: Start
 ) -> None:
     code, year = most_shared(site)
@@ -73,9 +74,11 @@ def test_a_spec_that_is_broken_for_good_names_the_listings_that_waited_for_it(
     told = run.run_json()
     waiting = set(site.listings_of(code, year))
     assert len(waiting) > 1
-    assert set(site.catalogue.ids) - set(run.cars()) == waiting
+    assert sorted(run.cars()) == sorted(site.catalogue.ids)
+    assert {record["id"] for record in records(run.output_dir) if record["car_specs"] is None} == waiting
     assert {listing for request in told["given_up"] for listing in request["listings"]} == waiting
-    assert set(told["missing"]) == waiting
+    assert (set(told["spec_missing"]), told["spec_missing_count"]) == (waiting, len(waiting))
+    assert told["missing"] == []
     assert {
         request["url"].removeprefix(site.url.removesuffix("/fw/public")) for request in told["given_up"]
     } == {target}

@@ -16,5 +16,5 @@ class Rearranging:
 
     def process_item(self, item: Any) -> Any:
         if isinstance(item, Car) and item.id in self._ids:
-            item.car_specs = [{"label": "Doors", "value": "4"}]
+            item.car_specs = 4
         return item

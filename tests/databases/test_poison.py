@@ -93,4 +93,6 @@ def test_records_that_a_pipeline_has_made_something_else_of_are_set_aside_alone(
     found = run.run_json()["set_aside"]
     named = {(item["store"], item["id"]) for item in found}
     assert named == {(name, key) for name in ("MongoDB", "PostgreSQL") for key in rearranged}
-    assert {item["problem"] for item in found} == {"no row can be made of it: KeyError('attrs')"}
+    assert {item["problem"] for item in found} == {
+        """no row can be made of it: TypeError("'int' object is not iterable")"""
+    }

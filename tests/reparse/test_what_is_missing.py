@@ -27,7 +27,7 @@ def texts_by_id(records: list[bytes]) -> dict[str, dict[str, Any]]:
     return {record["id"]: {**record, "scraped_at": None} for record in parsed}
 
 
-def test_a_specification_that_is_gone_sets_its_listings_aside(
+def test_a_specification_that_is_gone_costs_the_specification_only(
     house: House, stand_in: Callable[..., StandIn]
 ) -> None:
     site = stand_in(120)
@@ -42,14 +42,18 @@ def test_a_specification_that_is_gone_sets_its_listings_aside(
     complete = (house.output_dir / "cars.json").read_bytes()
     run = house.reparse()
     assert run.wait(SECONDS) == 1, run.log
-    assert house.records() == without(records, lost)
+    assert without(house.records(), lost) == without(records, lost)
+    assert texts_by_id(house.records()) == {
+        listing: {**record, "car_specs": None} if listing in lost else record
+        for listing, record in texts_by_id(records).items()
+    }
     assert (house.output_dir / "cars.json").read_bytes() == complete, "it was the better one"
     found = run.run_json()
-    assert {item["id"] for item in found["set_aside"]} == lost
-    assert {item["problem"] for item in found["set_aside"]} == {
-        "its specification is not in the response store"
-    }
-    assert found["reasons"][0] == f"{len(lost)} listings were set aside"
+    assert set(found["spec_missing"]) == lost
+    [absent] = found["given_up"]
+    assert absent["reason"] == "its specification is not in the response store"
+    assert set(absent["listings"]) == lost
+    assert f"{len(lost)} listings were kept without their specification" in found["reasons"]
     assert "NOT COMPLETE" in run.log
 
 
@@ -119,12 +123,9 @@ def test_listings_that_a_wrong_release_set_aside_are_there_once_it_is_mended(
     assert rebuilt.wait(SECONDS) in (0, 1), rebuilt.log
     kept = rebuilt.run_json()
     assert aside > 0
-    # Specifications of listings that did not fit were not asked for, unless others needed them.
-    assert kept["kept"] + kept["set_aside_count"] == 250
-    assert kept["set_aside_count"] < aside
-    assert {item["problem"] for item in kept["set_aside"]} <= {
-        "its specification is not in the response store"
-    }
+    # Specifications of listings that were rejected were not asked for.
+    assert (kept["kept"], kept["set_aside_count"]) == (250, 0)
+    assert kept["spec_missing_count"] == aside
     assert site.counts() == asked
 
     house.crawled(site)
@@ -148,7 +149,7 @@ def test_a_page_that_this_release_does_not_read_is_named(
     found: dict[str, Any] = run.run_json()
     [refused] = found["given_up"]
     assert "offset%5D=60&" in refused["url"]
-    assert refused["reason"].startswith("no answer: meta: is missing")
+    assert refused["reason"].startswith("no answer: data: is missing")
     assert "1 pages of the crawl are no answers to this release" in found["reasons"]
     assert not any("response store" in reason for reason in found["reasons"])
 

@@ -2,11 +2,11 @@
 --
 -- Flags: no-writes
 -- KEYS  1-23 as in keys.lua
--- ARGV  1 most to return
+-- ARGV  1 most to return, 2 how many of the oldest to leave out
 -- Returns {key (8 bytes), slot, callback, attempts, reason, microseconds since the epoch of death, payload, ...}
 
 local rows = {}
-local deaths = redis.call('ZRANGE', DEATHS, 0, tonumber(ARGV[1]) - 1, 'WITHSCORES')
+local deaths = redis.call('ZRANGE', DEATHS, ARGV[2], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')
 for i = 1, #deaths, 2 do
     local key = deaths[i]
     local attempts, prefix, reason = unpack_death(redis.call('HGET', DEAD, key))

@@ -1,9 +1,9 @@
 -- The statements about dead letters.
 
--- :list The dead letters, oldest first, at most so many.
+-- :list The dead letters, oldest first, at most so many after so many others.
 SELECT key, slot.name, callback.name, attempts, reason, deadline, payload
 FROM work JOIN body USING (id) JOIN slot ON slot.id = work.slot JOIN callback ON callback.id = work.callback
-WHERE state = 3 ORDER BY deadline, work.id LIMIT ?;
+WHERE state = 3 ORDER BY deadline, work.id LIMIT ? OFFSET ?;
 
 -- :slots The slots that have dead letters.
 SELECT DISTINCT slot FROM work WHERE state = 3;

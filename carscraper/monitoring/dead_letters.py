@@ -1,0 +1,76 @@
+"""The dead letters of a crawl at its end: as the verdict shows them, and what is still to be had of their listings."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, cast
+
+from carscraper.exceptions import CodecError
+from carscraper.frontier import codec
+from carscraper.items import Car
+from carscraper.monitoring.verdict import GivenUp
+from carscraper.pipelines.contract import durable_stores
+from carscraper.responses.middleware import PAGE, STORE_KEY
+from carscraper.retry.middleware import OTHER_SHAPE
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+
+    from carscraper.frontier.contract import DeadLetter, Frontier
+
+_AT_ONCE = 200
+"""Dead letters in memory: each may carry hundreds of listings."""
+_LOOK = 0.03
+"""Seconds between two looks whether records are durable."""
+_OTHER_SHAPE = re.compile(rf"status \d+, but {re.escape(OTHER_SHAPE)}: ")
+
+
+async def settle(crawler: Crawler, frontier: Frontier) -> list[GivenUp]:
+    """All dead letters, the oldest first. A listing whose specification is among them is kept without one: its record,
+    with `car_specs` null, has gone through the item pipelines and is durable when this returns.
+
+    May be repeated, by any worker: the same records come again.
+    """
+    given_up: list[GivenUp] = []
+    while letters := await frontier.dead_letters(_AT_ONCE, skip=len(given_up)):
+        for letter in letters:
+            request, shown = read(crawler, letter)
+            given_up.append(shown)
+            for car in _without_specs(request):
+                await crawler.engine.scraper.start_itemproc_async(car, response=None)
+    stores = durable_stores(crawler)
+    upto = [store.received for store in stores]
+    while any(store.durable < number for store, number in zip(stores, upto, strict=True)):
+        await asyncio.sleep(_LOOK)
+    return given_up
+
+
+def show(crawler: Crawler, letters: Iterable[DeadLetter]) -> list[GivenUp]:
+    """Dead letters as the verdict shows them."""
+    return [read(crawler, letter)[1] for letter in letters]
+
+
+def read(crawler: Crawler, letter: DeadLetter) -> tuple[Request | None, GivenUp]:
+    """The request that is dead, None when it cannot be read back, and how the verdict shows it."""
+    try:
+        request = codec.decode(letter.payload, cast("Spider", crawler.spider))
+    except CodecError as error:
+        return None, GivenUp("", f"{letter.reason} ({error})")
+    rows = request.cb_kwargs.get("listings", ())
+    return request, GivenUp(
+        request.url,
+        letter.reason,
+        tuple(str(row[0]) for row in rows),
+        kind="page" if PAGE in request.meta else "specification" if STORE_KEY in request.meta else "",
+        spec=str(request.meta.get(STORE_KEY, "")),
+        other_shape=_OTHER_SHAPE.match(letter.reason) is not None,
+    )
+
+
+def _without_specs(request: Request | None) -> Iterator[Car]:
+    if request is not None and STORE_KEY in request.meta:
+        for listing_id, url, scraped_at, attributes in request.cb_kwargs.get("listings", ()):
+            yield Car(listing_id, url, scraped_at, attributes, None)

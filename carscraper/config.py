@@ -65,6 +65,7 @@ class Config:
     store_patience: float
     share_with_group: bool
     leave_out: tuple[str, ...]
+    delete_removed_after: float
     contact: str
 
     @classmethod
@@ -112,6 +113,9 @@ class Config:
             store_patience=seconds("CARS_STORE_PATIENCE", 0, 86_400),
             share_with_group=_switch(settings, "CARS_SHARE_WITH_GROUP"),
             leave_out=_attributes(settings.get("CARS_LEAVE_OUT")),
+            delete_removed_after=seconds("CARS_DELETE_REMOVED_AFTER", 0)
+            if settings.get("CARS_DELETE_REMOVED_AFTER") not in (None, "")
+            else math.inf,
             contact=_contact(str(settings.get("CARS_CONTACT") or "").strip()),
         )
 

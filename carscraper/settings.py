@@ -131,6 +131,11 @@ CARS_LEAVE_OUT = os.environ.get("CARS_LEAVE_OUT", "")
 Empty: all are kept, since only the operator knows what they are needed for.
 """
 
+CARS_DELETE_REMOVED_AFTER = os.environ.get("CARS_DELETE_REMOVED_AFTER", "")
+"""Seconds after which databases delete a listing that was removed from the site, with its history. Empty: never, since
+how long listings stay, and at what price, is what most want to know.
+"""
+
 CARS_CONTACT = os.environ.get("CARS_CONTACT", "")
 """Who runs the crawl: a mail address or an http(s) URL, told to the site in `USER_AGENT`. Nobody else can know it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from carscraper.config import Config
 from carscraper.exceptions import ConfigurationError, StoreRefused, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ SETTINGS = {"mongo": "MONGO_URI", "postgres": "POSTGRES_DSN"}
 def build_database(settings: BaseSettings, key: str) -> Database | None:
     """The database of that key, not opened yet; None when its address is not set.
 
-    A driver is loaded only when it is needed. Raises `ConfigurationError` for an address that is none; the
-    message does not repeat it, since it may hold a password.
+    It keeps removed listings for `CARS_DELETE_REMOVED_AFTER`. A driver is loaded only when it is needed. Raises
+    `ConfigurationError` for an address that is none; the message does not repeat it, since it may hold a password.
     """
     if key not in SETTINGS:
         raise ConfigurationError(f"there is no store {key!r}; there are: {', '.join(SETTINGS)}")
@@ -30,10 +31,13 @@ def build_database(settings: BaseSettings, key: str) -> Database | None:
     if key == "mongo":
         from carscraper.stores.mongo import MongoDatabase
 
-        return MongoDatabase.from_uri(str(address))
-    from carscraper.stores.postgres import PostgresDatabase
+        database: Database = MongoDatabase.from_uri(str(address))
+    else:
+        from carscraper.stores.postgres import PostgresDatabase
 
-    return PostgresDatabase.from_dsn(str(address))
+        database = PostgresDatabase.from_dsn(str(address))
+    database.keep_removed = Config.from_settings(settings).delete_removed_after
+    return database
 
 
 def check_databases(settings: BaseSettings) -> None:

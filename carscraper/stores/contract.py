@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from carscraper.items import Car
@@ -59,6 +59,9 @@ class Database(Protocol):
     target: str
     """Where records go, without user and password: `127.0.0.1:27017/cars`. What waits on disk belongs to it."""
 
+    keep_removed: float
+    """Seconds that a listing is kept after it was marked as removed; infinite unless somebody has set it."""
+
     async def open(self) -> None:
         """Connect, see that everything needed is permitted, and make what is missing: tables, indexes.
 
@@ -78,6 +81,8 @@ class Database(Protocol):
 
         `seen` are the ids that it has. Only those count that were last seen before `begun_at`, so that what
         another crawl found meanwhile stays. Times as in `Car.scraped_at`. Returns how many; errors as of `upsert`.
+
+        Then deletes those that were removed `keep_removed` seconds before `removed_at`, or earlier, with their history.
         """
 
     def cars(self) -> AsyncIterator[StoredCar]:
@@ -85,3 +90,12 @@ class Database(Protocol):
 
     async def close(self) -> None:
         """Let go of the connection; never raises."""
+
+
+def removed_until(removed_at: str, keep: float) -> datetime | None:
+    """The time before which listings were removed that are to be deleted at `removed_at`; None when none are."""
+    now = datetime.fromisoformat(removed_at)
+    try:
+        return now - timedelta(seconds=keep)
+    except OverflowError:  # longer than there is a calendar, or for ever
+        return None

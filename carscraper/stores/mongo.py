@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import struct
 import warnings
@@ -38,7 +39,7 @@ from pymongo.uri_parser import split_options
 
 from carscraper.exceptions import ConfigurationError, StoreError, StoreRefused, StoreUnavailable
 from carscraper.items import Car
-from carscraper.stores.contract import Refused, StoredCar
+from carscraper.stores.contract import Refused, StoredCar, removed_until
 from carscraper.stores.record import Record, Specs
 from carscraper.tables import utc_text
 
@@ -137,6 +138,7 @@ class MongoDatabase:
 
     def __init__(self, client: AsyncMongoClient[Document], database: str, target: str) -> None:
         self.target = target
+        self.keep_removed = math.inf
         self._client = client
         self._database = client.get_database(
             database,
@@ -272,6 +274,8 @@ class MongoDatabase:
             for start in range(0, len(gone), _CHUNK):
                 chunk = {"_id": {"$in": gone[start : start + _CHUNK]}, **on_site}
                 marked += (await self._cars.update_many(chunk, removal)).modified_count
+            if until := removed_until(removed_at, self.keep_removed):
+                await self._cars.delete_many({"removed_at": {"$lte": until}})
         return marked
 
     async def cars(self) -> AsyncIterator[StoredCar]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import re
 import socket
@@ -35,7 +36,7 @@ from psycopg.types.json import Jsonb, set_json_loads
 from carscraper.api.units import COLUMNS
 from carscraper.exceptions import ConfigurationError, StoreError, StoreRefused, StoreUnavailable
 from carscraper.items import Car
-from carscraper.stores.contract import Refused, StoredCar
+from carscraper.stores.contract import Refused, StoredCar, removed_until
 from carscraper.stores.record import Record
 from carscraper.tables import utc_text
 
@@ -92,6 +93,7 @@ ADD_SPECS = load_sql("add_specs")
 COPY = f"COPY incoming ({', '.join(_INCOMING)}) FROM STDIN (FORMAT BINARY)".encode()
 WRITE = load_sql("write")
 MARK_REMOVED = load_sql("mark_removed")
+DELETE_REMOVED = load_sql("delete_removed")
 PAGE = load_sql("page")
 
 
@@ -107,6 +109,7 @@ class PostgresDatabase:
 
     def __init__(self, parameters: dict[str, Any], target: str, *, timeout: float = TIMEOUT) -> None:
         self.target = target
+        self.keep_removed = math.inf
         self._parameters = parameters
         self._timeout = timeout
         self._connection: _Connection | None = None
@@ -241,7 +244,10 @@ class PostgresDatabase:
         }
 
         async def mark(connection: _Connection) -> int:
-            return (await connection.execute(MARK_REMOVED, arguments)).rowcount
+            marked = (await connection.execute(MARK_REMOVED, arguments)).rowcount
+            if until := removed_until(removed_at, self.keep_removed):
+                await connection.execute(DELETE_REMOVED, {"until": until})
+            return marked
 
         return await self._step(mark)
 

@@ -402,6 +402,22 @@ async def test_what_was_removed_before_keeps_its_time(place: Place) -> None:
     assert await database.mark_removed([], text(3), text(5)) == 0
 
 
+async def test_what_was_removed_long_ago_is_deleted_with_its_prices_when_that_is_asked_for(
+    place: Place,
+) -> None:
+    database = await opened(place)
+    await write(database, reading("1"), reading("2"), reading("3"))
+    assert await database.mark_removed(["2", "3"], text(1), text(2)) == 1
+    assert await database.mark_removed(["3"], text(3), text(4)) == 1
+    assert len(await all_of(database)) == 3, "they are kept unless somebody asks"
+    database.keep_removed = 5 * 60.0
+    assert await database.mark_removed(["3"], text(3), text(7)) == 0
+    assert [stored.car.id for stored in await all_of(database)] == ["2", "3"]
+    assert place.row("1") is None
+    await write(database, reading("1", 8))
+    assert (await all_of(database))[0].first_seen == when(8)
+
+
 async def test_thousands_are_marked_as_removed(place: Place) -> None:
     database = await opened(place)
     ids = [str(number) for number in range(5000)]

@@ -134,6 +134,7 @@ def _passwords(settings: BaseSettings) -> Iterable[str]:
     for text in texts:
         for part in re.split(r"[\s,]+(?=\w+://)", text):
             yield from _password_of(part)
+    yield str(settings.get("CARS_QUEUE_KEY") or "")
     parameters = settings.getdict("REDIS_PARAMS")
     if isinstance(parameters, Mapping) and parameters.get("password"):
         yield str(parameters["password"])

@@ -94,11 +94,20 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
                 self._note_failure(request, error)
             else:
                 self._known = True
+                self._slow_down(request)
                 return
         scheduler = frontier_scheduler(self.crawler)
         if scheduler and scheduler.attempt(request) is not None:
             scheduler.give_back(request)
         raise RequestFailed("what robots.txt allows is not known")
+
+    def _slow_down(self, request: Request) -> None:
+        """Keep to a `Crawl-delay` that is meant for us, which RFC 9309 does not have and many sites do."""
+        agent = self._robotstxt_useragent or request.headers.get("User-Agent") or self._default_useragent
+        delay = self._parser.crawl_delay(agent) if self._parser is not None else None
+        scheduler = frontier_scheduler(self.crawler)
+        if delay and delay > 0 and scheduler is not None and scheduler.slow_to(delay):
+            logger.info("robots.txt asks for %g s between two requests (Crawl-delay)", delay)
 
     def _give_back_if_spaced(self, request: Request) -> None:
         """robots.txt was asked in this request's time, or while it waited. Where sites are asked one request at a

@@ -230,6 +230,12 @@ class FrontierScheduler(BaseScheduler):
         if self._pacing is not None:
             self._pacing.note(self._slot(request), answer, time.monotonic())
 
+    def slow_to(self, seconds: float) -> bool:
+        """Have sites asked so many seconds apart at least, up to `AUTOTHROTTLE_MAX_DELAY`; False when nothing does."""
+        if self._pacing is not None:
+            self._pacing.at_least(seconds)
+        return self._pacing is not None
+
     def interval(self, request: Request) -> float:
         """Seconds between two requests to the request's site, of all workers, as last heard; 0: no matter."""
         return self._interval(self._slot(request))

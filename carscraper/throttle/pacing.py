@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from carscraper.exceptions import ConfigurationError
@@ -47,6 +48,11 @@ class Pacing:
         """Begin with the start delay at a site that this worker has not asked yet; others may know better."""
         if slot not in self._known:
             self._answers.setdefault(slot, [])
+
+    def at_least(self, seconds: float) -> None:
+        """Never shorten the interval below these seconds, as far as the policy's longest delay goes."""
+        lower = min(max(self._policy.min_delay, seconds), self._policy.max_delay)
+        self._policy = replace(self._policy, min_delay=lower)
 
     def changes(self) -> dict[str, PaceChange]:
         """What to say in the next exchange; empty when nothing was heard."""

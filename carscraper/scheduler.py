@@ -34,7 +34,8 @@ from carscraper.frontier.build import build_frontier, is_resumable, is_shared, s
 from carscraper.frontier.contract import CrawlState, DeadLetter, Entry, Frontier, Outbox, Status
 from carscraper.identity import CrawlIdentity, crawl_clock, is_crawl_id, new_crawl_id, new_worker_name
 from carscraper.leases import Leases, Task
-from carscraper.pipelines.contract import durable_stores
+from carscraper.pipelines.contract import durable_stores, remote_stores
+from carscraper.pipelines.waiting import numbers
 from carscraper.responses.signals import request_waited_in_vain, request_waits
 from carscraper.start_urls import build_start_urls
 from carscraper.stopping import stop_crawl
@@ -403,6 +404,7 @@ class FrontierScheduler(BaseScheduler):
         outbox = self._unanswered
         if outbox is None:
             self._leases.settle()
+            self._report_what_waits()
             self._leases.renew_in_time()
             if self._pacing is not None:
                 self._outbox.paces = self._pacing.changes()
@@ -443,6 +445,12 @@ class FrontierScheduler(BaseScheduler):
         if ahead > self._ahead + _SET_BACK:
             logger.warning("The clock was set back by %.0f s; the crawl counts on from where it was", ahead)
         self._ahead = ahead
+
+    def _report_what_waits(self) -> None:
+        """What is acknowledged because it is on this machine's disk is counted in the same exchange."""
+        for store in remote_stores(self._crawler):
+            for name, number in numbers(store).items():
+                self.report(name, number)
 
     def _want(self) -> int:
         """How many leases may come. Where there is an interval it is one until the site has been asked something, since

@@ -32,12 +32,13 @@ from carscraper.monitoring.verdict import (
 )
 from carscraper.pipelines.contract import durable_stores, remote_stores
 from carscraper.pipelines.json_batches import JsonBatchesPipeline
+from carscraper.pipelines.waiting import Spooled, numbers, waiting_elsewhere
 from carscraper.plain import plain_json
 from carscraper.scheduler import FrontierScheduler, frontier_scheduler
 from carscraper.stopping import is_stopping, why_stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
     from typing import Self
 
     from scrapy.crawler import Crawler
@@ -119,7 +120,7 @@ class Completeness:
                 await self._close_books_for_all(scheduler)
             elif (published := await scheduler.frontier.verdict()) is not None:
                 verdict = await self._borne_out(read_verdict(published))
-                self._adopt(delivered(verdict, self._undelivered()))
+                self._adopt(delivered(verdict, self._undelivered()) if verdict.complete else verdict)
             else:
                 await asyncio.sleep(_POLL)
         except (FrontierUnavailable, FrontierLost) as error:
@@ -166,7 +167,8 @@ class Completeness:
         given_up = await dead_letters.settle(self._crawler, scheduler.frontier)
         if given_up:
             await self._wait_for_databases()
-        verdict = await self._finish(reading, given_up, unfinished=0)
+        elsewhere = await self._wait_for_other_workers(scheduler)
+        verdict = await self._finish(reading, given_up, unfinished=0, elsewhere=elsewhere)
         await scheduler.frontier.publish_verdict(write_verdict(verdict))
         if not verdict.given_up:
             await scheduler.frontier.forget()
@@ -183,11 +185,17 @@ class Completeness:
         return True
 
     async def _finish(
-        self, reading: Reading, dead: list[GivenUp], unfinished: int, stopped: str | None = None
+        self,
+        reading: Reading,
+        dead: list[GivenUp],
+        unfinished: int,
+        stopped: str | None = None,
+        elsewhere: Mapping[Spooled, int] | None = None,
     ) -> Verdict:
         """Reach the verdict, publish what was kept, and end the crawl's archive unless the crawl can go on.
 
-        `stopped` is the finish reason of a crawl that did not come to its end.
+        `stopped` is the finish reason of a crawl that did not come to its end; `elsewhere` is what waits for
+        databases on the disks of other workers.
         """
         kept = await asyncio.to_thread(self._archive.kept)
         verdict = self._judge(reading, kept, dead, unfinished)
@@ -196,7 +204,7 @@ class Completeness:
             verdict = believable(verdict, before or 0, self._config.min_kept_share)
         if verdict.complete and self._spider.reads_all:
             await self._mark_removed(reading, kept)
-        verdict = delivered(verdict, self._undelivered())
+        verdict = delivered(verdict, self._undelivered(), elsewhere)
         self._writing = True
         complete = verdict.catalogue_complete
         published = await asyncio.to_thread(self._archive.publish, kept, complete=complete)
@@ -232,6 +240,30 @@ class Completeness:
         given up after `CARS_STORE_PATIENCE`.
         """
         await asyncio.gather(*(store.wait_until_delivered() for store in remote_stores(self._crawler)))
+
+    async def _wait_for_other_workers(self, scheduler: FrontierScheduler) -> dict[Spooled, int]:
+        """What waits on the disks of others in the end, by database and worker. Those that live are waited for as
+        databases are; of those that are gone, what lies within reach is taken over and delivered.
+        """
+        before: dict[Spooled, int] = {}
+        progress = time.monotonic()
+        while True:
+            status = await scheduler.frontier.status()
+            if status.crawl_id != scheduler.identity.crawl_id:
+                raise FrontierLost("another worker has ended the crawl meanwhile")
+            others = [worker for worker in status.workers if worker.worker != scheduler.identity.worker]
+            alive_since = status.now - self._config.lease_seconds
+            elsewhere, awaited = waiting_elsewhere(
+                here=[numbers(store) for store in remote_stores(self._crawler)],
+                gone=[worker.report for worker in others if worker.last_seen < alive_since],
+                living=[worker.report for worker in others if worker.last_seen >= alive_since],
+            )
+            if not awaited or time.monotonic() > progress + self._config.store_patience:
+                return elsewhere
+            if awaited != before:
+                before, progress = awaited, time.monotonic()
+            await asyncio.sleep(_POLL)
+            await self._wait_for_databases()
 
     async def _mark_removed(self, reading: Reading, kept: Kept) -> None:
         seen = {listing for page in reading.pages for listing in page.ids}.union(kept.newest)

@@ -20,10 +20,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from carscraper.api.deviations import Deviations, add, departures
 from carscraper.items import OddSpec, PageRead, SetAside
+
+if TYPE_CHECKING:
+    from carscraper.pipelines.waiting import Spooled
 
 LEAST_LISTINGS, _LEAST_SPECS = 100, 20
 """There have to be so many before their share says anything. (One specification has five listings on average.)"""
@@ -228,13 +231,23 @@ def _different(items: Iterable[SetAside]) -> list[SetAside]:
     return list({(item.store, item.id or (item.url, item.path)): item for item in items}.values())
 
 
-def delivered(verdict: Verdict, undelivered: Mapping[str, int]) -> Verdict:
-    """The verdict on a crawl whose databases still lack so many records, which wait on disk."""
-    waiting = {store: count for store, count in sorted(undelivered.items()) if count}
+def delivered(
+    verdict: Verdict, undelivered: Mapping[str, int], elsewhere: Mapping[Spooled, int] | None = None
+) -> Verdict:
+    """The verdict on a crawl whose databases still lack so many records, which wait on disk: by database on this
+    worker's, and `elsewhere`, by database and worker.
+    """
+    waiting = Counter({store: count for store, count in sorted(undelivered.items()) if count})
+    reasons = [f"{count} records wait on disk for {store}" for store, count in waiting.items()]
+    for (store, worker), count in (elsewhere or {}).items():
+        waiting[store] += count
+        reasons.append(
+            f"{count} records wait on disk for {store} where worker {worker} ran, which has left: `scrapy deliver` "
+            "sends them from there"
+        )
     if not waiting:
         return verdict
-    reasons = [f"{count} records wait on disk for {store}" for store, count in waiting.items()]
-    return replace(verdict, complete=False, undelivered=waiting, reasons=[*verdict.reasons, *reasons])
+    return replace(verdict, complete=False, undelivered=dict(waiting), reasons=[*verdict.reasons, *reasons])
 
 
 def believable(verdict: Verdict, before: int, min_kept_share: float) -> Verdict:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy.crawler import Crawler
 
     from carscraper.items import SetAside
@@ -33,8 +35,15 @@ class RemoteStore(Protocol):
     undelivered: int
     """How many wait; also known after the spider was closed."""
 
+    waiting: Mapping[str, int]
+    """How many of them are on disk, so that they count as durable, by the worker that has written them there: this
+    one, or one that has left and whose records this one has taken over. Also known after the spider was closed.
+    """
+
     async def wait_until_delivered(self) -> None:
-        """Return when none waits, or the database has stood still for too long."""
+        """Return when none waits, or the database has stood still for too long; what workers have left that ended
+        meanwhile is taken over before.
+        """
 
     def mark_removed(self, seen: list[str], begun_at: str, removed_at: str) -> None:
         """Have the listings marked that a complete crawl, begun at that time, has not seen.

@@ -77,6 +77,11 @@ class _DatabasePipeline:
         """How many records have not reached the database yet."""
         return self._delivery.undelivered if self._delivery else 0
 
+    @property
+    def waiting(self) -> dict[str, int]:
+        """How many wait on disk, by the worker that has written them."""
+        return self._delivery.waiting if self._delivery else {}
+
     async def open_spider(self) -> None:
         """Raises `ConfigurationError` when the database says no, or what waits for it cannot be read."""
         config = self._config
@@ -124,6 +129,10 @@ class _DatabasePipeline:
 
     async def wait_until_delivered(self) -> None:
         """Return when every record has reached the database, or it has stood still for `CARS_STORE_PATIENCE`."""
+        try:
+            await self._open.take_over()
+        except OSError as error:
+            logger.warning("The spools of %s cannot be looked through: %s", self.name, error)
         await self._open.wait_until_delivered()
 
     def mark_removed(self, seen: list[str], begun_at: str, removed_at: str) -> None:

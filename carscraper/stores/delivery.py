@@ -21,7 +21,7 @@ from carscraper.items import Car
 from carscraper.stores.contract import Database, Refused
 from carscraper.stores.pending import ROOM, Pending, Removal
 from carscraper.stores.record import SHAPELESS, Draft, Record, Records
-from carscraper.stores.spool import Spool
+from carscraper.stores.spool import LeftAlone, Spool
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +90,9 @@ class Delivery:
         self._records = records
         self._pending = Pending(bounds.batch_size)
         self._spools: list[Spool] = []
+        """Those taken over, the oldest first, and this process's own, the last."""
+        self._seen: dict[str, None] = {}
+        """Names of spools that were there at some time, of any process, in the order of their finding."""
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._news = asyncio.Event()
         self._roomy = asyncio.Event()
@@ -131,7 +134,7 @@ class Delivery:
     async def _take_over(self) -> None:
         """Open the spools: those of earlier processes, then this one's own."""
         target, bound = self._database.target, self._bounds.spool_bytes
-        self._spools, left_alone = await self._on_disk(Spool.adopt, self._directory, target, max_bytes=bound)
+        self._spools, left_alone = await self._adopt()
         for left in left_alone:
             if left.target is None:
                 raise SpoolDamaged(f"{left.problem} (move {left.directory} away to go on without it)")
@@ -141,6 +144,22 @@ class Delivery:
         self._spools.append(own)
         if waiting := self._backlog:
             logger.info("%d records of an earlier run wait for %s", waiting, self._database.name)
+
+    async def _adopt(self) -> tuple[list[Spool], list[LeftAlone]]:
+        """What other processes have left, and what of it is not for us."""
+        target, bound = self._database.target, self._bounds.spool_bytes
+        self._seen.update(dict.fromkeys(path.parent.name for path in self._directory.glob("*/.lock")))
+        return await self._on_disk(Spool.adopt, self._directory, target, max_bytes=bound)
+
+    async def take_over(self) -> None:
+        """Take over what processes have left that ended since. Raises `OSError`."""
+        spools, _ = await self._adopt()
+        if spools:
+            self._spools[-1:-1] = spools  # this one's own stays the last
+            self._progress = time.monotonic()
+            waiting = sum(map(len, spools))
+            logger.info("%d records of a worker that has left wait for %s", waiting, self._database.name)
+            self._news.set()
 
     async def _release(self) -> None:
         await self._database.close()
@@ -175,6 +194,14 @@ class Delivery:
     def undelivered(self) -> int:
         """How many have not reached the database, in memory and on disk; also after `close`."""
         return self._left_behind if not self._tasks else len(self._pending) + self._backlog
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """How many wait on disk, by the process that has written them; also after `close`. With zeros: those of which
+        nothing is there any more, so that somebody has delivered it.
+        """
+        gone = [name for name in self._seen if not (self._directory / name).exists()]
+        return dict.fromkeys(gone, 0) | {spool.directory.name: len(spool) for spool in self._spools}
 
     async def wait_until_delivered(self) -> int:
         """Return when all have reached the database, or it has stood still for too long; how many have not."""

@@ -1,0 +1,68 @@
+"""What waits on the disks of a crawl's workers for a database: as each reports it, and all of it together.
+
+A worker counts by the process that has written the records, which is itself or one whose records it has taken over.
+So the same records may be named by several, one after the other; they only ever become fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from carscraper.pipelines.contract import RemoteStore
+
+_KIND = "undelivered"
+_MOST = 12
+"""Spools of others that a worker names for each database, the ones that it took over last: a report has a bound. One
+that it does not name keeps the number that its own worker said last.
+"""
+
+
+class Spooled(NamedTuple):
+    """Where records wait."""
+
+    database: str
+    worker: str
+    """The one that has written them."""
+
+
+def numbers(store: RemoteStore) -> dict[str, int]:
+    """What a worker reports of one store: absolute numbers by names."""
+    recent = list(store.waiting.items())[-_MOST - 1 :]
+    return {f"{_KIND}:{store.name}:{worker}": number for worker, number in recent}
+
+
+def waiting_elsewhere(
+    *,
+    here: Iterable[Mapping[str, int]],
+    gone: Iterable[Mapping[str, int]],
+    living: Iterable[Mapping[str, int]],
+) -> tuple[dict[Spooled, int], dict[Spooled, int]]:
+    """What waits on other disks than this worker's own, and what of that another worker has that lives: it may still
+    deliver it.
+
+    From the numbers of this worker's stores, and the reports of the workers that are gone and of those that live.
+    """
+    ours, theirs = list(map(_named, here)), list(map(_named, living))
+    lowest: dict[Spooled, int] = {}
+    for numbers_by_place in (*ours, *theirs, *map(_named, gone)):
+        for place, number in numbers_by_place.items():
+            lowest[place] = min(number, lowest.get(place, number))
+    elsewhere = {
+        place: number
+        for place, number in sorted(lowest.items())
+        if number > 0 and not any(place in one for one in ours)
+    }
+    held = {place for one in theirs for place, number in one.items() if number}
+    return elsewhere, {place: number for place, number in elsewhere.items() if place in held}
+
+
+def _named(report: Mapping[str, int]) -> dict[Spooled, int]:
+    found = {}
+    for name, number in report.items():
+        kind, _, rest = name.partition(":")
+        database, _, worker = rest.partition(":")
+        if kind == _KIND:
+            found[Spooled(database, worker)] = number
+    return found

@@ -130,16 +130,17 @@ class Config:
         """From now on, what this process writes is its user's alone (0700, 0600), or its group's too (0770, 0660)."""
         os.umask(0o007 if self.share_with_group else 0o077)
 
-    def make_output_dir(self) -> None:
-        """Create the output directory; raises `ConfigurationError` when it cannot be written."""
-        probe = self.output_dir / ".writable"
+    def make_output_dir(self, below: Path | None = None) -> None:
+        """Create the output directory, or one `below` it; raises `ConfigurationError` when it cannot be written."""
+        directory = below or self.output_dir
+        probe = directory / ".writable"
         try:
-            self.output_dir.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True, exist_ok=True)
             probe.touch()
             probe.unlink(missing_ok=True)  # another worker may have been at the same
         except OSError as error:
             raise ConfigurationError(
-                f"CARS_OUTPUT_DIR: {self.output_dir} cannot be written: {error.strerror or error}"
+                f"CARS_OUTPUT_DIR: {directory} cannot be written: {error.strerror or error}"
             ) from error
 
 

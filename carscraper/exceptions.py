@@ -67,8 +67,12 @@ class ForeignCrawl(FrontierError):
     """
 
     def __init__(self, place: str, found: str, asked: str) -> None:
-        known = f"the crawl of {found!r}" if found else "a crawl that says not what it is of"
-        super().__init__(f"{place} holds {known}, not of {asked!r}")
+        known = (
+            f"the crawl of {_shown(found)}"
+            if found
+            else "a crawl of an earlier release, which did not say of what,"
+        )
+        super().__init__(f"{place} holds {known} and not that of {_shown(asked)}")
         self.found = found
         self.asked = asked
 
@@ -122,3 +126,8 @@ def cause(error: BaseException) -> str:
         at = at.tb_next
     place = f" ({Path(at.tb_frame.f_code.co_filename).name}, line {at.tb_lineno})" if at else ""
     return " ".join(f"{type(error).__name__}: {error}{place}".split())
+
+
+def _shown(identity: str) -> str:
+    """On one line, whoever wrote it."""
+    return "".join(char if char.isprintable() else "?" for char in identity[:1000]) or "(nothing said)"

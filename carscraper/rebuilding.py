@@ -13,7 +13,7 @@ from scrapy import Request, Spider
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DropItem
 
-from carscraper.api.endpoints import SearchFilters, SpecKey
+from carscraper.api.endpoints import SpecKey
 from carscraper.api.leave_out import leave_out
 from carscraper.api.search_page import Listing
 from carscraper.config import Config
@@ -25,7 +25,8 @@ from carscraper.monitoring.verdict import GivenUp
 from carscraper.pages import ListingPage, Walks, read_page, read_specs, time_text
 from carscraper.responses.build import build_response_store
 from carscraper.responses.pages import PageName
-from carscraper.spiders.cars import CarsSpider, read_arguments
+from carscraper.searches import Search
+from carscraper.spiders.cars import CarsSpider
 from carscraper.stopping import is_stopping
 
 if TYPE_CHECKING:
@@ -72,11 +73,22 @@ class StoredPages:
         return self.names[-1].arguments
 
     @property
+    def origin(self) -> str:
+        """Address of the API that it asked; empty when an earlier release kept the pages."""
+        return self.names[-1].origin
+
+    @property
+    def identity(self) -> str:
+        """What it is of, for people."""
+        words = Search.from_arguments(self.arguments).words or "everything"
+        return f"{self.origin} {words}".lstrip()
+
+    @property
     def listings(self) -> int:
         """How many listings there were when its last sweep began, or were asked for; 0 when the API did not say."""
         last = self.names[-1].sweep
         total = next((name.total for name in self.names if name.sweep == last and name.total is not None), 0)
-        limit, _ = read_arguments(self.arguments)
+        limit = Search.from_arguments(self.arguments).limit
         return min(total, limit or total)
 
     @property
@@ -131,11 +143,13 @@ class Rebuilding(Spider):
         super().__init__()
         self.crawl_id = pages.crawl_id
         self.arguments = pages.arguments
-        self.limit, _ = read_arguments(self.arguments)
+        self.search = Search.from_arguments(self.arguments)
+        self.limit = self.search.limit
         self.absent: list[str] = []
         self.refused: list[GivenUp] = []
         self.finished = False
         """True once every page was fed; False when it was stopped before."""
+        self._origin = pages.origin
         self._listings = pages.listings
         self._specs: _StoredSpecs | None = None
         self._names = {name.text: name for name in pages.names}
@@ -143,7 +157,7 @@ class Rebuilding(Spider):
     @property
     def is_whole_catalogue(self) -> bool:
         """Whether the crawl was asked to read everything, that day."""
-        return read_arguments(self.arguments) == (None, SearchFilters())
+        return self.search.reads_all
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
@@ -153,7 +167,7 @@ class Rebuilding(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Feeds everything; yields nothing."""
-        store = build_response_store(self.crawler.settings, spider=self.name)
+        store = build_response_store(self.crawler.settings, spider=self.name, origin=self._origin)
         await store.open()
         try:
             await self._feed(store)

@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Any
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.utils.misc import load_object
 
+from carscraper.config import Config
 from carscraper.exceptions import CarscraperError
 from carscraper.feeds import Feeds
 from carscraper.monitoring.completeness import Completeness, summary
 from carscraper.plain import show, show_plainly
+from carscraper.searches import search_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import Settings
+
+    from carscraper.monitoring.verdict import Verdict
 
 logger = logging.getLogger(__name__)
 
@@ -62,13 +66,23 @@ def run_to_verdict(process: AsyncCrawlerProcess, crawler: Crawler, **arguments: 
     elif verdict is None:
         said = ["ended before there was a verdict; run the same command again"]
     else:
-        said = summary(verdict)
+        said = summary(verdict) + _of_search(crawler, verdict)
     show(sys.stderr, "", *said)
     feeds = crawler.get_extension(Feeds)
     if feeds is not None and feeds.failed:
         show(sys.stderr, "a feed is not complete; see the log")
         return 1
     return 0 if verdict is not None and verdict.complete and books.failure is None else 1
+
+
+def _of_search(crawler: Crawler, verdict: Verdict) -> list[str]:
+    """What is to be said of a search, for people: that it found nothing, and where its records are."""
+    search = search_of(crawler.spider)
+    if search.reads_all:
+        return []
+    directory = search.directory(Config.from_settings(crawler.settings).output_dir)
+    nothing = [f"no listing matches {search.words}"] if verdict.complete and not verdict.kept else []
+    return [*nothing, f"this search is in {directory}; the whole catalogue is left as it was"]
 
 
 def _failure(running: asyncio.Task[Any]) -> int:

@@ -23,6 +23,8 @@ from carscraper.config import Config
 from carscraper.exceptions import (
     CarscraperError,
     CodecError,
+    ConfigurationError,
+    ForeignCrawl,
     FrontierDamaged,
     FrontierError,
     FrontierLost,
@@ -122,7 +124,10 @@ class FrontierScheduler(BaseScheduler):
     # Scrapy's contract
 
     def open(self, spider: Spider) -> Deferred[None]:
-        """Join the crawl. Raises `ConfigurationError` or `FrontierError` when the frontier is not fit for it."""
+        """Join the crawl that the spider's `identity` names.
+
+        Raises `ConfigurationError` or `FrontierError` when the frontier is not fit for it, or holds another one.
+        """
         return deferred_from_coro(self._open(spider))
 
     def close(self, reason: str) -> Deferred[None]:
@@ -284,9 +289,18 @@ class FrontierScheduler(BaseScheduler):
         cast("Any", reactor).addSystemEventTrigger("before", "shutdown", self._leave_at_once)
 
     async def _begin(self) -> CrawlState:
+        """Join the crawl that the spider declares. Raises `ConfigurationError` where there is that of another."""
         if self._crawler.settings.getbool("SCHEDULER_FLUSH_ON_START"):
             await self._forget_unless_shared("SCHEDULER_FLUSH_ON_START")
-        state = await self.frontier.begin(new_crawl_id(await self.frontier.time()))
+        identity = str(getattr(self._spider, "identity", ""))
+        try:
+            state = await self.frontier.begin(new_crawl_id(await self.frontier.time()), identity)
+        except ForeignCrawl as error:
+            own = "SCHEDULER_QUEUE_KEY" if self._shared else "JOBDIR"
+            raise ConfigurationError(
+                f"{error}: finish that one by its own command, give it up with 'scrapy queue forget', or give this one "
+                f"a {own} of its own"
+            ) from error
         if not is_crawl_id(state.crawl_id):
             raise FrontierDamaged(
                 f"the frontier holds a crawl of the id {state.crawl_id[:80]!r}, which none of ours has, so "

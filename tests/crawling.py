@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -78,13 +79,19 @@ class Crawl:
         if self.running:
             self.kill()
 
+    @property
+    def place(self) -> Path:
+        """Where its `cars.json` and `run.json` are: the directory that it has printed when it was a search."""
+        found = re.findall(r"^this search is in (.+);", self.log, re.MULTILINE)
+        return Path(found[-1]) if found else self.output_dir
+
     def cars(self) -> list[str]:
         """The ids that it has published, complete or not, in the order of the file."""
-        return car_ids(self.output_dir)
+        return car_ids(self.place)
 
     def run_json(self) -> dict[str, Any]:
         """What `run.json` holds."""
-        found: dict[str, Any] = json.loads((self.output_dir / "run.json").read_bytes())
+        found: dict[str, Any] = json.loads((self.place / "run.json").read_bytes())
         return found
 
 

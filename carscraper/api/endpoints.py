@@ -92,7 +92,9 @@ NO_FILTERS = SearchFilters()
 
 
 def check_base_url(text: str) -> str:
-    """The value of CARS_API_URL without its trailing slash, or `ConfigurationError`.
+    """The value of CARS_API_URL in the one way to write it, or `ConfigurationError`.
+
+    Its host is in lower case then, and a trailing slash and a default port are gone.
 
     It must be an absolute http or https URL with a host and without credentials, query and fragment.
     """
@@ -100,7 +102,7 @@ def check_base_url(text: str) -> str:
     if problem:
         hidden = re.sub(r"^([a-z]+://)?.*@", r"\1***@", text, flags=re.DOTALL | re.IGNORECASE)
         raise ConfigurationError(f"CARS_API_URL={hidden!r} {problem}")
-    return text.removesuffix("/")
+    return api_origin(text) + urlsplit(text).path.removesuffix("/")
 
 
 def api_origin(base_url: str) -> str:

@@ -18,7 +18,8 @@ from carscraper.exporters import check_feeds
 from carscraper.frontier.build import check_frontier, make_jobdir
 from carscraper.plain import show, show_plainly
 from carscraper.running import crawler_process, run_to_verdict
-from carscraper.spiders.cars import CarsSpider, read_arguments
+from carscraper.searches import Search
+from carscraper.spiders.cars import CarsSpider
 from carscraper.stores.build import check_databases
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Command(ScrapyCrawl):
             make_jobdir(self.settings)
             check_feeds(self.settings)
             if issubclass(spider, CarsSpider):
-                read_arguments({name: value for name, value in opts.spargs.items() if name != "_job"})
+                Search.from_arguments(opts.spargs)
             asyncio.run(check_frontier(self.settings, config, spider=spider.name))
             check_databases(self.settings)
         except ConfigurationError as error:

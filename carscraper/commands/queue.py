@@ -112,7 +112,7 @@ def _sure(opts: argparse.Namespace, question: str) -> bool:
 
 def _table(status: Status) -> Iterator[str]:
     """The status for people: a row in all, per slot and per callback, then the workers."""
-    yield f"crawl {status.crawl_id or '(none)'}"
+    yield f"crawl {status.crawl_id or '(none)'}" + (f" of {status.identity}" if status.identity else "")
     yield ""
     yield f"{'':<28}{'queued':>9}{'delayed':>9}{'leased':>9}{'dead':>9}{'done':>9}{'seen':>9}"
     yield _row("all", status.total)

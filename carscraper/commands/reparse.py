@@ -95,10 +95,9 @@ def _table(crawls: list[StoredPages], size: int, config: Config) -> Iterator[str
         first, last = (
             time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(at)) for at in (crawl.first, crawl.last)
         )
-        asked = " ".join(f"{name}={value}" for name, value in crawl.arguments.items()) or "everything"
         yield (
             f"{crawl.crawl_id:<24}{len(crawl.names):>8}{crawl.listings:>10}{crawl.bytes:>12}  {first:<21}{last:<21}"
-            f"{asked}"
+            f"{crawl.identity}"
         )
     kept = f"{len(crawls)} crawls are kept" if crawls else "no crawl is kept"
     yield f"{kept}; with specifications they take up {megabytes(size)} of {megabytes(config.responses_max_bytes)}"

@@ -15,6 +15,7 @@ from carscraper.config import Config
 from carscraper.exceptions import ConfigurationError, cause
 from carscraper.identity import crawl_clock, crawl_identity
 from carscraper.items import Car, OddSpec, PageRead, SetAside, SpecGroups
+from carscraper.searches import search_of
 from carscraper.stopping import stop_crawl
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _LOOK = 0.01
 
 class JsonBatchesPipeline:
     """Keeps every `Car`, and in the ledger every `PageRead`, `OddSpec` and `SetAside`, in batches under
-    `CARS_OUTPUT_DIR`.
+    `CARS_OUTPUT_DIR`; those of a search in a directory of its own below it.
 
     A batch is committed when it holds `CARS_BATCH_SIZE` records or 12 MiB, or is `CARS_BATCH_SECONDS` old, in a
     thread, one at a time. When the disk is slower than the crawl, `process_item` waits, so at most four batches, or
@@ -67,10 +68,11 @@ class JsonBatchesPipeline:
 
     async def open_spider(self) -> None:
         """Raises `ConfigurationError` when the output directory cannot be written."""
-        self._config.make_output_dir()
+        output_dir = search_of(self._crawler.spider).directory(self._config.output_dir)
+        self._config.make_output_dir(output_dir)
         identity = crawl_identity(self._crawler)
         self.archive = Archive(
-            self._config.output_dir, identity.crawl_id, identity.worker, clock=crawl_clock(self._crawler)
+            output_dir, identity.crawl_id, identity.worker, clock=crawl_clock(self._crawler)
         )
         try:
             await asyncio.to_thread(self.archive.open, resumable=identity.resumable)

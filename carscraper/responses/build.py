@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from carscraper.config import Config
 from carscraper.connection import redis_client
 from carscraper.responses.contract import ResponseStore
+from carscraper.responses.origin import OriginStore
 from carscraper.responses.redis import RedisResponseStore
 from carscraper.responses.sqlite import SqliteResponseStore
 
@@ -17,13 +18,25 @@ if TYPE_CHECKING:
 
 
 def build_response_store(
-    settings: BaseSettings, *, spider: str, clock: Callable[[], float] = time.time
+    settings: BaseSettings,
+    *,
+    spider: str,
+    origin: str | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> ResponseStore:
     """The store of the spider of that name, not opened yet. On Redis its keys share the frontier's hash tag.
 
-    `clock` gives seconds since the epoch; in a crawl it is the crawl's.
+    `origin` is the address of the API whose answers it shows, by default `CARS_API_URL`. `clock` gives seconds since
+    the epoch; in a crawl it is the crawl's.
     """
     config = Config.from_settings(settings)
+    store = _backend(settings, config, spider, clock)
+    return OriginStore(store, config.api_url if origin is None else origin)
+
+
+def _backend(
+    settings: BaseSettings, config: Config, spider: str, clock: Callable[[], float]
+) -> ResponseStore:
     client = redis_client(settings)
     if client is not None:
         return RedisResponseStore(

@@ -8,7 +8,8 @@ from typing import Self
 from urllib.parse import parse_qsl, urlencode
 
 _TEXT = re.compile(
-    r"page/(?P<crawl>[^/]+)/(?P<sweep>\d+)/(?P<offset>\d+)/(?P<time>\d+)/(?P<total>\d+|-)\?(?P<query>.*)"
+    r"page/(?P<crawl>[^/]+)/(?P<sweep>\d+)/(?P<offset>\d+)/(?P<time>\d+)/(?P<total>\d+|-)"
+    r"\?(?P<query>[^#]*)(?:#(?P<origin>.*))?"
 )
 
 
@@ -30,6 +31,8 @@ class PageName:
     """How many listings there were in all, as the API said on it; None when it told no usable number."""
     arguments: dict[str, str]
     """What the crawl was asked to read: the spider's arguments."""
+    origin: str = ""
+    """Address of the API that the crawl asked; empty for a page of an earlier release, which did not note it."""
 
     @property
     def text(self) -> str:
@@ -37,7 +40,8 @@ class PageName:
         time = round(self.fetched_at * 1e6)
         query = urlencode(sorted(self.arguments.items()))
         total = "-" if self.total is None else self.total
-        return f"page/{self.crawl_id}/{self.sweep:03d}/{self.offset:09d}/{time:017d}/{total}?{query}"
+        origin = f"#{self.origin}" if self.origin else ""
+        return f"page/{self.crawl_id}/{self.sweep:03d}/{self.offset:09d}/{time:017d}/{total}?{query}{origin}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -52,4 +56,5 @@ class PageName:
             int(found["time"]) / 1e6,
             None if found["total"] == "-" else int(found["total"]),
             dict(parse_qsl(found["query"], keep_blank_values=True)),
+            found["origin"] or "",
         )

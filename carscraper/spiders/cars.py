@@ -12,7 +12,6 @@ from scrapy import Request, Spider
 
 from carscraper.api.deviations import Deviations
 from carscraper.api.endpoints import (
-    SearchFilters,
     SpecKey,
     check_search_link,
     page_offset,
@@ -21,7 +20,7 @@ from carscraper.api.endpoints import (
 )
 from carscraper.api.search_page import Listing
 from carscraper.config import Config
-from carscraper.exceptions import ApiError, ConfigurationError, StartUrlRefused
+from carscraper.exceptions import ApiError, StartUrlRefused
 from carscraper.fingerprints import DISTINCT
 from carscraper.identity import crawl_clock
 from carscraper.items import Car, OddSpec, SpecGroups
@@ -29,6 +28,7 @@ from carscraper.pages import ListingPage, further_pages, read_page, read_specs, 
 from carscraper.queued import queued_requests
 from carscraper.responses.middleware import FETCHED_AT, PAGE, STORE_KEY, response_store
 from carscraper.responses.pages import PageName
+from carscraper.searches import Search
 from carscraper.settings import USER_AGENT
 from carscraper.weighed import WeighedCache
 
@@ -69,7 +69,8 @@ class CarsSpider(Spider):
 
     def __init__(self, config: Config, **arguments: str) -> None:
         super().__init__()
-        self.limit, self.filters = read_arguments(arguments)
+        self.search = Search.from_arguments(arguments)
+        self.limit, self.filters = self.search.limit, self.search.filters
         self.arguments = arguments
         self._config = config
         self.queued = queued_requests(config.api_url, self.filters, clock=self._now)
@@ -100,7 +101,12 @@ class CarsSpider(Spider):
     @property
     def reads_all(self) -> bool:
         """True when neither a limit nor a filter leaves anything out, so that what is not seen is not there."""
-        return not self.limit and self.filters == SearchFilters()
+        return self.search.reads_all
+
+    @property
+    def identity(self) -> str:
+        """What a crawl of this spider is of: the site and the search, but not how it is read (page size, speed)."""
+        return self.search.identity(self._config.api_url)
 
     async def start(self) -> AsyncIterator[Request]:
         """The first page of the first sweep."""
@@ -179,7 +185,10 @@ class CarsSpider(Spider):
         if len(response.body) <= _SMALL_PAGE:
             self._read[response] = page  # the callback is next, and need not read it again
         read = page.read
-        return PageName(crawl_id, read.sweep, read.offset, fetched_at, read.total, self.arguments).text
+        origin = self._config.api_url
+        return PageName(
+            crawl_id, read.sweep, read.offset, fetched_at, read.total, self.arguments, origin
+        ).text
 
     def _page(self, response: Response, sweep: int) -> ListingPage:
         page = self._read.pop(response, None)
@@ -298,14 +307,3 @@ def _is_anonymous(settings: BaseSettings) -> bool:
     """Whether the live site is asked by somebody who does not say who they are."""
     host = urlsplit(Config.from_settings(settings).api_url).hostname or ""
     return f".{host}".endswith(_LIVE) and settings["USER_AGENT"] == USER_AGENT
-
-
-def read_arguments(arguments: dict[str, str]) -> tuple[int | None, SearchFilters]:
-    """The `limit` and the filters of `-a` arguments. Raises `ConfigurationError` that names the first bad
-    one.
-    """
-    rest = dict(arguments)
-    text = rest.pop("limit", None)
-    if text is not None and (not text.isdecimal() or not 0 < int(text) < 10**9):
-        raise ConfigurationError(f"argument limit={text!r} must be a whole number from 1 on")
-    return (int(text) if text else None), SearchFilters.from_arguments(rest)

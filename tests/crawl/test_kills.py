@@ -65,7 +65,7 @@ def test_ten_kills_lose_no_committed_batch_and_tear_no_file(site: Site, start: S
 def test_a_crawl_killed_without_jobdir_leaves_the_earlier_result_and_the_next_starts_afresh(
     site: Site, start: Start, tmp_path: Path
 ) -> None:
-    earlier = start("-a", "limit=10")
+    earlier = start()
     assert earlier.wait(SECONDS) == 0, earlier.log
     cars = (tmp_path / "data" / "cars.json").read_bytes()
 

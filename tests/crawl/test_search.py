@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -59,10 +60,67 @@ def test_a_limit_above_the_total_is_the_whole_catalogue(site: Site, start: Start
     assert sorted(run.cars()) == sorted(site.catalogue.ids)
 
 
-def test_a_search_that_finds_nothing_is_complete(site: Site, start: Start) -> None:
-    run = start("-a", "keyword=zeppelin")
+def test_a_search_that_finds_nothing_is_complete_and_says_so_aloud(
+    site: Site, start: Start, tmp_path: Path
+) -> None:
+    run = start("-a", "keyword=zeppelin", "-a", "limit=5")
     assert run.wait(SECONDS) == 0, run.log
     assert run.cars() == []
+    assert "\nno listing matches keyword=zeppelin limit=5\n" in run.log
+    assert run.place == tmp_path / "data" / "searches" / "keyword=zeppelin,limit=5"
+
+
+@pytest.mark.parametrize("argument", ["make=Toyota", "limit=20", "keyword=zeppelin"])
+def test_a_search_leaves_the_whole_catalogue_as_it_was_and_says_where_it_is_itself(
+    site: Site, start: Start, tmp_path: Path, argument: str
+) -> None:
+    whole = start()
+    assert whole.wait(SECONDS) == 0, whole.log
+    assert "this search is in" not in whole.log
+    data = tmp_path / "data"
+    before = files_of(data, but_for="searches")
+    site.standin.reset_journal()
+    search = start("-a", argument)
+    assert search.wait(SECONDS) == 0, search.log
+    assert search.place == data / "searches" / argument
+    assert f"\nthis search is in {search.place}; the whole catalogue is left as it was\n" in search.log
+    assert search.run_json()["kept"] == len(search.cars()) < len(whole.cars())
+    assert files_of(data, but_for="searches") == before
+    assert site.standin.specs() == []  # what the catalogue's crawl has stored is shared
+
+
+def test_a_search_that_is_stopped_or_fails_leaves_the_whole_catalogue_as_it_was(
+    site: Site, start: Start, tmp_path: Path
+) -> None:
+    assert start().wait(SECONDS) == 0
+    data = tmp_path / "data"
+    before = files_of(data, but_for="searches")
+    site.standin.faults([{"match": "/v3/vehicle", "fault": "status", "status": 404}])
+    failed = start("-a", "make=Toyota")
+    assert failed.wait(SECONDS) == 1, failed.log
+    assert files_of(data, but_for="searches") == before
+    assert "no listing matches" not in failed.log
+
+
+def test_a_whole_catalogue_that_has_no_search_in_it_leaves_searches_alone(
+    site: Site, start: Start, tmp_path: Path
+) -> None:
+    search = start("-a", "make=Toyota")
+    assert search.wait(SECONDS) == 0, search.log
+    before = files_of(search.place)
+    assert start().wait(SECONDS) == 0
+    assert files_of(search.place) == before
+
+
+def files_of(directory: Path, *, but_for: str = "") -> dict[str, bytes]:
+    """The files below a directory, with what they hold; without the response store, which all share."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+        and not path.name.startswith("responses.sqlite")
+        and path.relative_to(directory).parts[0] != but_for
+    }
 
 
 @pytest.mark.parametrize(

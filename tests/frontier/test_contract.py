@@ -800,7 +800,7 @@ async def test_a_crawl_is_joined_under_its_own_identity_only(backend: Backend, o
 
 async def test_a_crawl_without_an_identity_is_no_other_ones(backend: Backend) -> None:
     frontier = await begun(backend)
-    with pytest.raises(ForeignCrawl, match="says not what it is of"):
+    with pytest.raises(ForeignCrawl, match="did not say of what"):
         await frontier.begin("crawl", "https://a")
     await frontier.forget()
     assert not (await frontier.begin("crawl", "https://a")).resumed

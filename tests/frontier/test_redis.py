@@ -183,7 +183,7 @@ async def test_a_crawl_of_an_earlier_release_is_refused_to_whom_says_what_it_is_
     await begun(on_redis)
     with on_redis.server.client() as client:
         client.hdel("{test}:crawl", "identity")
-    with pytest.raises(ForeignCrawl, match="says not what it is of"):
+    with pytest.raises(ForeignCrawl, match="did not say of what"):
         await on_redis.open("w2").begin("two", "https://a")
 
 

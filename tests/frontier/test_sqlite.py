@@ -201,7 +201,7 @@ async def test_an_earlier_file_goes_on_with_what_it_holds_but_not_as_a_crawl_tha
     take_back_to_layout_2(on_file.path)
     assert (await on_file.open("cli").status()).total.queued == 2
     frontier = on_file.open()
-    with pytest.raises(ForeignCrawl, match="says not what it is of"):
+    with pytest.raises(ForeignCrawl, match="did not say of what"):
         await frontier.begin("crawl", "https://a")
     assert (await frontier.begin("crawl")).resumed
     await frontier.exchange(Outbox(report={"kept": 1}), 0)

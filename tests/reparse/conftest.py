@@ -42,7 +42,7 @@ class House:
         """Crawl to the end; returns the records."""
         run = self.crawl(site, *arguments, **options)
         assert run.wait(SECONDS) == status, run.log
-        return self.records()
+        return self.records(run.place)
 
     def reparse(
         self,
@@ -66,15 +66,17 @@ class House:
 
     def reparsed(self, *arguments: str, status: int = 0, **options: Any) -> list[bytes]:
         """Build a crawl again, to the end; returns the records, which were removed before."""
-        (self.output_dir / "cars.json").unlink(missing_ok=True)
+        for published in (self.output_dir, *self.output_dir.glob("searches/*")):
+            (published / "cars.json").unlink(missing_ok=True)
         run = self.reparse(*arguments, **options)
         assert run.wait(SECONDS) == status, run.log
-        return self.records()
+        return self.records(run.place)
 
-    def records(self) -> list[bytes]:
+    def records(self, place: Path | None = None) -> list[bytes]:
         """The lines of what was published last, sorted: those of a record and nothing else."""
-        name = json.loads((self.output_dir / "run.json").read_bytes())["published"]
-        first, *lines, last = (self.output_dir / name).read_bytes().splitlines()
+        place = place or self.output_dir
+        name = json.loads((place / "run.json").read_bytes())["published"]
+        first, *lines, last = (place / name).read_bytes().splitlines()
         assert (first, last) == (b"[", b"]")
         return sorted(line.rstrip(b",") for line in lines)
 

@@ -66,12 +66,12 @@ def test_a_search(house: House, stand_in: Callable[..., StandIn], arguments: lis
     crawled = house.crawl(site, *words, settings={"CARS_PAGE_SIZE": PAGE})
     assert crawled.wait(SECONDS) == 0, crawled.log
     told = verdict(crawled)
-    text = (house.output_dir / "cars.json").read_bytes()
+    text = (crawled.place / "cars.json").read_bytes()
     if text == b"[]\n":
         assert house.reparse().wait(SECONDS) == 0
-        assert (house.output_dir / "cars.json").read_bytes() == text
+        assert (crawled.place / "cars.json").read_bytes() == text
     else:
-        records = house.records()
+        records = house.records(crawled.place)
         assert house.reparsed() == records
     assert verdict(crawled) == told
     assert told["arguments"] == dict(argument.split("=") for argument in arguments)

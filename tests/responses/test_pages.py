@@ -21,11 +21,12 @@ def name(sweep: int = 1, offset: int = 0, fetched_at: float = 1_800_000_000.0) -
     st.integers(0, 10**16),
     st.none() | st.integers(0, 10**4),
     ARGUMENTS,
+    st.sampled_from(["", "https://api.cars.co.za/fw/public", "http://127.0.0.1:8000"]),
 )
 def test_any_name_comes_back(
-    sweep: int, offset: int, microseconds: int, total: int | None, arguments: dict[str, str]
+    sweep: int, offset: int, microseconds: int, total: int | None, arguments: dict[str, str], origin: str
 ) -> None:
-    given_name = PageName("crawl", sweep, offset, microseconds / 1e6, total, arguments)
+    given_name = PageName("crawl", sweep, offset, microseconds / 1e6, total, arguments, origin)
     found = PageName.parse(given_name.text)
     assert found == given_name
     assert found.text == given_name.text

@@ -81,6 +81,8 @@ class Delivery:
         """Records that reached the database, those from earlier processes included."""
         self.spooled = 0
         """Records that were written to disk on their way."""
+        self.problem = ""
+        """What the database said, or the system for it, when it did not answer last; empty while it does."""
         self._database = database
         self._directory = directory
         self._worker = worker
@@ -232,7 +234,7 @@ class Delivery:
         self._tasks = []
         if self._left_behind:
             logger.warning(
-                "%d records wait on disk for %s; the next run delivers them",
+                "%d records wait on disk for %s; the next run, or 'scrapy deliver', delivers them",
                 self._left_behind,
                 self._database.name,
             )
@@ -338,6 +340,7 @@ class Delivery:
             self._roomy.set()
 
     def _note_down(self, error: StoreUnavailable) -> None:
+        self.problem = str(error)
         if not self._down:
             self._down = True
             logger.warning(
@@ -345,6 +348,7 @@ class Delivery:
             )
 
     def _note_up(self) -> None:
+        self.problem = ""
         if self._down:
             self._down = False
             logger.info("%s answers again; %d records wait for it", self._database.name, self.undelivered)

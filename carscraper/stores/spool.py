@@ -66,6 +66,17 @@ class LeftAlone:
     """Why, on one line, with the name of the file."""
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A directory in which something waits, as it looks from outside."""
+
+    directory: Path
+    target: str | None
+    """The database that it belongs to; None when that cannot be read."""
+    in_use: bool
+    """A process has it, and delivers what is in it."""
+
+
 @dataclass(slots=True)
 class _Segment:
     path: Path
@@ -151,6 +162,21 @@ class Spool:
                 spool.close()
         waiting = [spool for spool in spools if len(spool)]
         return sorted(waiting, key=lambda spool: (spool.directory / ".lock").stat().st_mtime_ns), left
+
+    @staticmethod
+    def look(root: Path) -> list[Waiting]:
+        """Where below the root something waits; takes nothing over, and leaves all files as they are."""
+        if not root.is_dir():
+            return []
+        found = []
+        with _held(root):
+            for directory in sorted(path.parent for path in root.glob("*/.lock")):
+                if any(directory.glob(_SEGMENTS)):
+                    lock = _lock(directory)
+                    found.append(Waiting(directory, _target(directory), in_use=lock is None))
+                    if lock is not None:
+                        lock.close()
+        return found
 
     def __len__(self) -> int:
         """How many records wait."""

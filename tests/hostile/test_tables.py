@@ -59,7 +59,7 @@ def test_xml_is_well_formed_whatever_a_field_is_called(
     assert run.wait(SECONDS) == 0, run.log
     items = ElementTree.parse(tmp_path / "cars.xml").getroot()
     assert len(items) == 10
-    attributes = [record["car_attrs"] for record in json.loads((run.output_dir / "cars.json").read_bytes())]
+    attributes = [record["car_attrs"] for record in json.loads((run.place / "cars.json").read_bytes())]
     assert [each for each in attributes if name in each]
 
 

@@ -48,7 +48,7 @@ def test_what_the_site_says(site: StandIn, start: Start, path: str) -> None:
     run = start("-a", "limit=20", settings={"RETRY_TIMES": 1, "LOG_LEVEL": "DEBUG"})
     run.wait(SECONDS)
     assert_plain(run.log)
-    text = (run.output_dir / "run.json").read_text()
+    text = (run.place / "run.json").read_text()
     assert_plain(text)
     json.loads(text)
 
@@ -82,7 +82,7 @@ def test_what_a_header_says(start: Start, place: str) -> None:
             server.shutdown()
             thread.join()
     assert_plain(run.log)
-    assert_plain((run.output_dir / "run.json").read_text())
+    assert_plain((run.place / "run.json").read_text())
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_what_the_command_line_holds(site: StandIn, start: Start, arguments: tup
     run = start("-a", "limit=20", *arguments, settings={"LOG_LEVEL": "DEBUG"})
     run.wait(SECONDS)
     assert_plain(run.log)
-    if (run.output_dir / "run.json").exists():
-        assert_plain((run.output_dir / "run.json").read_text())
+    if (run.place / "run.json").exists():
+        assert_plain((run.place / "run.json").read_text())
 
 
 def test_addresses_of_databases(site: StandIn, start: Start) -> None:
@@ -119,7 +119,7 @@ def test_addresses_of_databases(site: StandIn, start: Start) -> None:
     assert run.wait(SECONDS) == 1, run.log
     assert "Overridden settings" in run.log
     assert_plain(run.log)
-    assert_plain((run.output_dir / "run.json").read_text())
+    assert_plain((run.place / "run.json").read_text())
     assert run.run_json()["undelivered"]
 
 

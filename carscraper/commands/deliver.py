@@ -1,0 +1,150 @@
+"""`scrapy deliver`: what waits on disk for a database is delivered, and nothing is crawled."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from carscraper.config import Config
+from carscraper.exceptions import CarscraperError, ConfigurationError, StoreError
+from carscraper.identity import new_worker_name
+from carscraper.stores.build import SETTINGS, build_database
+from carscraper.stores.delivery import Bounds, Delivery
+from carscraper.stores.record import Records
+from carscraper.stores.spool import Spool, Waiting
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+    from carscraper.stores.contract import Database, Refused
+
+_ROUNDS = 3
+"""How often it is looked whether a process has ended meanwhile and left something, at most."""
+
+
+class Command(ScrapyCommand):
+    """Delivers what earlier processes have left in the `spool/` of `CARS_OUTPUT_DIR`, searches included.
+
+    A spool that a crawl has now is that crawl's to deliver. A database that takes nothing is given up after
+    `CARS_STORE_PATIENCE`.
+
+    Exit status 0: nothing waits any more. 1: something does, or was refused by a database; a line says what and why.
+    2: refused at start.
+    """
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
+
+    def syntax(self) -> str:
+        """Nothing but options."""
+        return "[options]"
+
+    def short_desc(self) -> str:
+        """One line for `scrapy --help`."""
+        return "Send the databases what waits for them on disk; crawl nothing"
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Deliver to every database for which something waits."""
+        if args:
+            raise UsageError(f"nothing but options is understood: {' '.join(args)}", print_help=False)
+        if self.settings is None:
+            raise RuntimeError("a command runs through scrapy.cmdline")
+        try:
+            left = asyncio.run(_deliver(self.settings))
+            self.exitcode = 1 if left else 0
+            sys.stdout.write("" if left else "nothing waits for a database\n")
+        except ConfigurationError as error:
+            self.exitcode = 2
+            sys.stderr.write(f"error: {error}\n")
+        except (CarscraperError, OSError) as error:
+            self.exitcode = 1
+            sys.stderr.write(f"error: {error}\n")
+        except KeyboardInterrupt:
+            self.exitcode = 1
+            sys.stderr.write("stopped; what was not delivered still waits\n")
+
+
+async def _deliver(settings: BaseSettings) -> bool:
+    """Whether anything is left, of which it was said then why."""
+    config = Config.from_settings(settings)
+    left: list[str] = []
+    for key, setting in SETTINGS.items():
+        root = config.output_dir / "spool" / key
+        if not Spool.look(root):
+            continue
+        database = build_database(settings, key)
+        if database is None:
+            left.append(f"{root}: set {setting}, so that what waits here can be delivered")
+        else:
+            left += await _deliver_to(database, root, config)
+    for line in left:
+        sys.stderr.write(f"{line}\n")
+    return bool(left)
+
+
+async def _deliver_to(database: Database, root: Path, config: Config) -> list[str]:
+    """What is left, and what was refused, a line each."""
+    refused: list[str] = []
+    for _ in range(_ROUNDS):
+        if not any(_may_be_ours(waiting, database) for waiting in Spool.look(root)):
+            break
+        if problem := await _deliver_once(database, root, config, refused):
+            return [*refused, problem]
+    return [*refused, *(_why_left(waiting, database) for waiting in Spool.look(root))]
+
+
+async def _deliver_once(database: Database, root: Path, config: Config, refused: list[str]) -> str | None:
+    """Deliver what no other process has; why something of it is left, or None. Raises `ConfigurationError`."""
+    stopped: asyncio.Future[StoreError] = asyncio.get_running_loop().create_future()
+
+    async def note(one: Refused) -> None:
+        refused.append(f"{database.name} cannot hold listing {one.id}: {one.problem}")
+
+    delivery = Delivery(
+        database,
+        root,
+        new_worker_name(),
+        Bounds(config.batch_size, config.batch_seconds, config.spool_max_bytes, config.store_patience),
+        records=Records(),
+        on_set_aside=note,
+        on_refused=stopped.set_result,
+    )
+    try:
+        await delivery.open()
+    except StoreError as error:
+        raise ConfigurationError(f"{SETTINGS[database.key]}: {error}") from error
+    sys.stdout.write(f"{delivery.undelivered} records wait for {database.name} at {database.target}\n")
+    sys.stdout.flush()
+    waiting = asyncio.create_task(delivery.wait_until_delivered())
+    stopped.add_done_callback(lambda _: waiting.cancel())
+    try:
+        await asyncio.wait([waiting])
+    finally:
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        problem = delivery.problem
+        await delivery.close()
+    sys.stdout.write(f"{delivery.written} records were delivered to {database.name}\n")
+    if not delivery.undelivered:
+        return None
+    why = stopped.result() if stopped.done() else problem or "it takes nothing"
+    return f"{delivery.undelivered} records still wait for {database.name} at {database.target}: {why}"
+
+
+def _may_be_ours(waiting: Waiting, database: Database) -> bool:
+    return not waiting.in_use and waiting.target in (None, database.target)
+
+
+def _why_left(waiting: Waiting, database: Database) -> str:
+    if waiting.in_use:
+        return f"{waiting.directory}: a process that is at work has it, and delivers it itself"
+    if waiting.target != database.target:
+        return f"{waiting.directory}: waits for {database.name} at {waiting.target}, not at {database.target}"
+    return f"{waiting.directory}: waits for {database.name}; run this again"

@@ -74,6 +74,7 @@ class Command(ScrapyCommand):
 async def _deliver(settings: BaseSettings) -> bool:
     """Whether anything is left, of which it was said then why."""
     config = Config.from_settings(settings)
+    config.keep_private()
     left: list[str] = []
     for key, setting in SETTINGS.items():
         root = config.output_dir / "spool" / key

@@ -87,12 +87,12 @@ class SealedFrontier:
         """As the frontier within."""
         return await self._frontier.status()
 
-    async def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
+    async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """As the frontier within."""
         crawl_id = self._crawl_id or (await self.status()).crawl_id or ""
         return [
             replace(letter, payload=self._opened(letter.payload, crawl_id, letter.key))
-            for letter in await self._frontier.dead_letters(limit)
+            for letter in await self._frontier.dead_letters(limit, skip)
         ]
 
     async def retry_dead(self) -> int:

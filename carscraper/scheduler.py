@@ -33,9 +33,10 @@ from carscraper.exceptions import (
 )
 from carscraper.frontier import codec
 from carscraper.frontier.build import build_frontier, is_resumable, is_shared, slot_limits
-from carscraper.frontier.contract import CrawlState, DeadLetter, Entry, Frontier, Outbox, Status
+from carscraper.frontier.contract import CrawlState, DeadLetter, Entry, Frontier, Outbox, Status, WorkerStatus
 from carscraper.identity import CrawlIdentity, crawl_clock, is_crawl_id, new_crawl_id, new_worker_name
 from carscraper.leases import Leases, Task
+from carscraper.monitoring.crawl_numbers import KEPT, LEFT, REQUESTS, TOTAL
 from carscraper.pipelines.contract import durable_stores, remote_stores
 from carscraper.pipelines.waiting import numbers
 from carscraper.responses.signals import request_waited_in_vain, request_waits
@@ -63,6 +64,8 @@ _LINGER = 0.1
 """Seconds that news waits for more at most, while most of what was leased is still under way."""
 _IDLE_POLL = 0.5
 """Seconds between two looks at a shared frontier while this worker has nothing to do."""
+_LOOK = 2.0
+"""Seconds between two looks at what other workers have reported."""
 _SET_BACK = 2.0
 """Seconds that a clock may be corrected by without a word."""
 _FAREWELL = 3.0
@@ -113,6 +116,9 @@ class FrontierScheduler(BaseScheduler):
         self._leaving: asyncio.Task[None] | None = None
         self._ended_elsewhere = False
         self._has_asked = False
+        self.workers: list[WorkerStatus] | None = None
+        """Those of the crawl, this one among them, as seen a few seconds ago; None before the first look."""
+        self._next_look = 0.0
         self.last_status: Status | None = None
         self.last_dead: list[DeadLetter] = []
 
@@ -256,6 +262,21 @@ class FrontierScheduler(BaseScheduler):
             self._report[name] = number
             self._outbox.report = dict(self._report)
 
+    @property
+    def worker(self) -> str:
+        """The name that this process works under."""
+        return self._worker
+
+    @property
+    def own_numbers(self) -> dict[str, int]:
+        """What this worker reports of itself, as it is now; `monitoring.crawl_numbers` puts them together."""
+        value = self._stats.get_value
+        return {
+            KEPT: value("item_scraped_count", 0),
+            TOTAL: value("catalogue/total", 0),
+            REQUESTS: value("downloader/request_count", 0),
+        }
+
     # Opening and closing
 
     async def _open(self, spider: Spider) -> None:
@@ -332,6 +353,7 @@ class FrontierScheduler(BaseScheduler):
                 await self._last_exchanges(self._exchanging)
                 self._sweep()
                 self._leases.return_waiting()
+                self.report(LEFT, 1)
                 while self._unanswered or self._outbox.says_something:
                     await self._exchange_unless_ended()
                     self._leases.return_waiting()  # the answer to an earlier exchange may still bring leases
@@ -391,6 +413,7 @@ class FrontierScheduler(BaseScheduler):
             try:
                 await self._take_start_urls()
                 await self._exchange()
+                await self._look_at_workers()
                 pause = 0.1
             except FrontierUnavailable as error:
                 logger.warning("The frontier does not answer (%s); trying again in %.1f s", error, pause)
@@ -422,6 +445,8 @@ class FrontierScheduler(BaseScheduler):
             self._leases.renew_in_time()
             if self._pacing is not None:
                 self._outbox.paces = self._pacing.changes()
+            for name, number in self.own_numbers.items():
+                self.report(name, number)
             outbox = self._unanswered = self._outbox.take()
             self._urgent.clear()
         want = self._want()
@@ -459,6 +484,12 @@ class FrontierScheduler(BaseScheduler):
         if ahead > self._ahead + _SET_BACK:
             logger.warning("The clock was set back by %.0f s; the crawl counts on from where it was", ahead)
         self._ahead = ahead
+
+    async def _look_at_workers(self) -> None:
+        """Every few seconds; once, when no other can be at it."""
+        if self.workers is None or (self._shared and time.monotonic() >= self._next_look):
+            self._next_look = time.monotonic() + _LOOK
+            self.workers = await self.frontier.workers()
 
     def _report_what_waits(self) -> None:
         """What is acknowledged because it is on this machine's disk is counted in the same exchange."""

@@ -121,9 +121,12 @@ def _table(status: Status) -> Iterator[str]:
             yield _row(f"{kind} {name}", counts)
     yield ""
     oldest = "nothing waits" if status.oldest is None else f"the oldest has waited {status.oldest:.0f} s"
-    yield f"{status.past_due} past due, {oldest}, {status.stale_messages} stale messages refused"
+    yield (
+        f"{status.past_due} past due (their time has come, and nobody has fetched them yet), {oldest}, "
+        f"{status.stale_messages} stale messages refused (of workers whose leases had expired)"
+    )
     for worker in status.workers:
-        silent = max(0.0, time.time() - worker.last_seen)
+        silent = max(0.0, status.now - worker.last_seen)
         yield f"worker {worker.worker}: holds {worker.leased}, last heard of {silent:.0f} s ago"
 
 

@@ -59,7 +59,7 @@ async def check_frontier(settings: BaseSettings, config: Config, *, spider: str)
 
     Raises `ConfigurationError`. A Redis that goes away later is waited for.
     """
-    frontier = build_frontier(settings, config, worker="start", spider=spider)
+    frontier = _plain_frontier(settings, config, "start", spider)
     try:
         if isinstance(frontier, RedisFrontier):
             await frontier.check()

@@ -311,6 +311,11 @@ class Frontier(Protocol):
     async def status(self) -> Status:
         """Counts, slots, callbacks and workers in one consistent read. Works without `begin`."""
 
+    async def workers(self) -> list[WorkerStatus]:
+        """What `status` says of workers, and of those that are forgotten there; cheap enough to be asked every few
+        seconds. Works without `begin`.
+        """
+
     async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """The dead letters, oldest first, so many of them after the first `skip`. Works without `begin`."""
 

@@ -157,6 +157,7 @@ BEGIN = load_script("begin")
 EXCHANGE = load_script("exchange")
 EXCHANGE_WHEN_FULL = load_script("exchange", flags="allow-oom")
 STATUS = load_script("status")
+WORKERS = load_script("workers")
 DEAD_LETTERS = load_script("dead_letters")
 RETRY_DEAD = load_script("retry_dead")
 DROP_DEAD = load_script("drop_dead")
@@ -334,6 +335,12 @@ class RedisFrontier:
             return Status(None, Counts(0, 0, 0, 0, 0), 0, None, {}, {}, [], 0)
         with _reading("the state of the crawl"):
             return _read_status(reply)
+
+    async def workers(self) -> list[WorkerStatus]:
+        """Of all workers of the crawl, in one short script."""
+        reply = await self._run(WORKERS, self._keys, [])
+        with _reading("the workers of the crawl"):
+            return _read_workers(reply)
 
     async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """The dead letters, oldest first."""
@@ -656,6 +663,14 @@ def _read_inbox(reply: Any, outbox: Outbox) -> Inbox:
     )
 
 
+def _read_workers(flat: Sequence[Any]) -> list[WorkerStatus]:
+    found = (
+        WorkerStatus(name.decode(), leased, float(last_seen) / 1e6, read_report(report))
+        for name, leased, last_seen, report in _rows(flat, 4)
+    )
+    return sorted(found, key=lambda status: status.worker)
+
+
 def _read_status(reply: Any) -> Status:
     crawl_id, cells, past_due, oldest, workers, stale, identity, now = reply
     total = [0] * 5
@@ -675,13 +690,7 @@ def _read_status(reply: Any) -> Status:
         oldest=None if oldest < 0 else float(oldest),
         slots={name: Counts(*numbers) for name, numbers in slots.items() if any(numbers)},
         callbacks={name: Counts(*numbers) for name, numbers in callbacks.items() if any(numbers)},
-        workers=sorted(
-            (
-                WorkerStatus(name.decode(), leased, float(last_seen) / 1e6, read_report(report))
-                for name, leased, last_seen, report in _rows(workers, 4)
-            ),
-            key=lambda status: status.worker,
-        ),
+        workers=_read_workers(workers),
         stale_messages=stale,
         identity=identity.decode(errors="replace"),
         now=now / 1e6,

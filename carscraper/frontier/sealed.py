@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from carscraper.exceptions import CodecError, FrontierDamaged
 from carscraper.frontier.codec import refused
-from carscraper.frontier.contract import CrawlState, DeadLetter, Frontier, Inbox, Outbox, Status
+from carscraper.frontier.contract import CrawlState, DeadLetter, Frontier, Inbox, Outbox, Status, WorkerStatus
 
 _MARK = b"\x01"
 """What a signed payload begins with; a document never does."""
@@ -86,6 +86,10 @@ class SealedFrontier:
     async def status(self) -> Status:
         """As the frontier within."""
         return await self._frontier.status()
+
+    async def workers(self) -> list[WorkerStatus]:
+        """As the frontier within."""
+        return await self._frontier.workers()
 
     async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """As the frontier within."""

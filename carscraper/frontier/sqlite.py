@@ -11,6 +11,7 @@ leaves the frontier only after its records are durable in the stores, and repeat
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import sqlite3
 import time
@@ -164,6 +165,13 @@ class SqliteFrontier:
             return _empty_status()
         with self._transaction(write=False) as db:
             return self._read_status(db, self._time(db)[0])
+
+    async def workers(self) -> list[WorkerStatus]:
+        """Of all workers of the crawl."""
+        if self._is_absent():
+            return []
+        with self._transaction(write=False) as db:
+            return _read_workers(db, -math.inf)
 
     async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """The dead letters, oldest first."""
@@ -364,14 +372,18 @@ class SqliteFrontier:
             oldest=None if oldest is None else max(0.0, now - oldest[0]),
             slots={name: _counts(cell) for name, cell in slots.items() if any(cell.values())},
             callbacks={name: _counts(cell) for name, cell in callbacks.items() if any(cell.values())},
-            workers=[
-                WorkerStatus(name, leased, last_seen, read_report(report or b""))
-                for name, leased, last_seen, report in db.execute(STATUS.workers, (now - KEEP,))
-            ],
+            workers=_read_workers(db, now - KEEP),
             stale_messages=Ledger(*row).stale,
             identity=db.execute(CRAWL.identity).fetchone()[0],
             now=now,
         )
+
+
+def _read_workers(db: sqlite3.Connection, since: float) -> list[WorkerStatus]:
+    return [
+        WorkerStatus(name, leased, last_seen, read_report(report or b""))
+        for name, leased, last_seen, report in db.execute(STATUS.workers, (since,))
+    ]
 
 
 def check_header(path: Path) -> int:

@@ -19,6 +19,7 @@ from carscraper.exceptions import FrontierLost, FrontierUnavailable, cause
 from carscraper.identity import begin_time, crawl_clock
 from carscraper.items import OddSpec, PageRead, SetAside
 from carscraper.monitoring import dead_letters
+from carscraper.monitoring.crawl_numbers import crawl_numbers, others_live
 from carscraper.monitoring.published import read_verdict, write_verdict
 from carscraper.monitoring.schema_contract import FREEZE
 from carscraper.monitoring.verdict import (
@@ -27,6 +28,7 @@ from carscraper.monitoring.verdict import (
     Verdict,
     believable,
     delivered,
+    going_on,
     needs_another_sweep,
     reach_verdict,
 )
@@ -49,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 _LISTED = 1000
 """How many missing ids, listings set aside and requests given up `run.json` names at most, of each."""
+_BY_SIGNAL = "shutdown"
+"""Scrapy's finish reason of a crawl that a signal has stopped."""
 _POLL = 0.3
 """Seconds between two looks for the verdict of the worker that closes the books."""
 
@@ -78,6 +82,8 @@ class Completeness:
         self.verdict: Verdict | None = None
         self.failure: str | None = None
         """What failed while the crawl was finished, on one line."""
+        self._requests = 0
+        """Made by all workers of the crawl; 0 before that was looked up."""
         crawler.signals.connect(self._on_idle, signals.spider_idle)
         crawler.signals.connect(self._on_closed, signals.spider_closed)
 
@@ -164,6 +170,8 @@ class Completeness:
         reading = await asyncio.to_thread(self._read_ledger)
         if self._sweep_again(reading):
             return
+        workers = await scheduler.frontier.workers()
+        self._requests = crawl_numbers(workers, scheduler.worker, scheduler.own_numbers).requests
         given_up = await dead_letters.settle(self._crawler, scheduler.frontier)
         if given_up:
             await self._wait_for_databases()
@@ -202,6 +210,9 @@ class Completeness:
         if verdict.catalogue_complete and self._is_whole_catalogue:
             before = await asyncio.to_thread(self._archive.published)
             verdict = believable(verdict, before or 0, self._config.min_kept_share)
+        scheduler = frontier_scheduler(self._crawler)
+        if stopped == _BY_SIGNAL and scheduler and scheduler.identity.resumable:
+            verdict = going_on(verdict, unfinished)
         if verdict.complete and self._spider.reads_all:
             await self._mark_removed(reading, kept)
         verdict = delivered(verdict, self._undelivered(), elsewhere)
@@ -212,7 +223,6 @@ class Completeness:
         why = stopped or ("api_changed" if verdict.api_changed else None)
         run = self._run(verdict, f"stopped: {why}" if why else status, published)
         await asyncio.to_thread(self._archive.report, run)
-        scheduler = frontier_scheduler(self._crawler)
         can_go_on = (stopped or verdict.given_up) and scheduler and scheduler.identity.resumable
         for left_alone in [] if can_go_on else await asyncio.to_thread(self._archive.end):
             logger.warning("Left the batches of another crawl alone: %s", left_alone)
@@ -228,7 +238,9 @@ class Completeness:
         stats.set_value("verdict/kept", verdict.kept)
         stats.set_value("verdict/expected", verdict.expected)
         stats.set_value("verdict/missing", len(verdict.missing))
-        if verdict.complete:
+        if verdict.goes_on:
+            logger.info("The crawl goes on with the same command: %s", "; ".join(verdict.reasons))
+        elif verdict.complete:
             logger.info("The catalogue is complete: %d of %d listings", verdict.kept, verdict.expected)
         else:
             logger.error("The catalogue is NOT complete: %s", "; ".join(verdict.reasons))
@@ -296,13 +308,16 @@ class Completeness:
     async def _on_stopped(self, reason: str) -> None:
         scheduler = frontier_scheduler(self._crawler)
         status = scheduler.last_status if scheduler else None
-        if status and any(worker.leased for worker in status.workers):
+        lease_seconds = self._config.lease_seconds
+        if scheduler and status and others_live(status.workers, scheduler.worker, status.now, lease_seconds):
             logger.warning("This worker has stopped; others go on with the crawl")
             self._crawler.stats.set_value("verdict/complete", False)
             return
         reading = await asyncio.to_thread(self._read_ledger)
         unfinished = status.total.queued + status.total.delayed + status.total.leased if status else 1
         dead = dead_letters.show(self._crawler, scheduler.last_dead if scheduler else [])
+        if scheduler and status:
+            self._requests = crawl_numbers(status.workers, scheduler.worker, scheduler.own_numbers).requests
         await self._finish(reading, dead, unfinished=max(unfinished, 1), stopped=reason)
 
     # What it all rests on
@@ -357,7 +372,7 @@ class Completeness:
             "started_at": begin_time(self._archive.crawl_id),
             "ended_at": _utc(crawl_clock(self._crawler)()),
             "arguments": self._spider.arguments,
-            "requests": self._crawler.stats.get_value("downloader/request_count", 0),
+            "requests": self._requests or self._crawler.stats.get_value("downloader/request_count", 0),
             **found,
         }
         return plain_json(run, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -390,8 +405,9 @@ class Completeness:
 
 def summary(verdict: Verdict) -> list[str]:
     """The verdict in a few lines, for people."""
+    state = "complete" if verdict.complete else "STOPPED" if verdict.goes_on else "NOT COMPLETE"
     lines = [
-        f"{'complete' if verdict.complete else 'NOT COMPLETE'}: kept {verdict.kept:,} of {verdict.expected:,} listings",
+        f"{state}: kept {verdict.kept:,} of {verdict.expected:,} listings",
         f"without specs (the API has none): {verdict.without_specs:,}",
     ]
     if verdict.spec_missing:

@@ -16,11 +16,15 @@ from scrapy import signals
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from carscraper.config import Config
+from carscraper.identity import crawl_clock
+from carscraper.monitoring.crawl_numbers import crawl_numbers, waited_for
+from carscraper.scheduler import frontier_scheduler
+
 if TYPE_CHECKING:
     from typing import Self
 
     from scrapy.crawler import Crawler
-    from scrapy.statscollectors import StatsCollector
 
 logger = logging.getLogger(__name__)
 
@@ -28,61 +32,85 @@ _BAR_SECONDS, _LINE_SECONDS = 0.5, 10.0
 
 
 class Progress:
-    """Reads the stats twice a second on a terminal, every ten seconds elsewhere; never asks anything else."""
+    """Twice a second on a terminal, every ten seconds elsewhere: how far the crawl is, all workers that it has or had
+    together, and what is waited for. Reads the stats and what the scheduler knows; never asks anything else.
+    """
 
-    def __init__(self, stats: StatsCollector) -> None:
-        self._stats = stats
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._lease_seconds = Config.from_settings(crawler.settings).lease_seconds
         self._bar: tqdm[Any] | None = None
         self._stack = ExitStack()
-        self._showing: asyncio.Task[None] | None = None
-        self._last = (time.monotonic(), 0)
+        self._showing: list[asyncio.Task[None]] = []
+        self._last: tuple[float, int] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Never refuses; stays silent when `LOG_ENABLED` is off and there is no terminal."""
-        extension = cls(crawler.stats)
+        extension = cls(crawler)
         crawler.signals.connect(extension._opened, signals.spider_opened)
         crawler.signals.connect(extension._closed, signals.spider_closed)
         return extension
 
     def _opened(self) -> None:
-        on_terminal = sys.stderr.isatty()
-        if on_terminal:
+        if sys.stderr.isatty():
             self._stack.enter_context(_logging_above_the_bar())
-            self._bar = self._stack.enter_context(
-                tqdm(unit=" cars", smoothing=0.1, desc="cars", **_size(sys.stderr.fileno()))
-            )
-        self._showing = asyncio.create_task(
-            _call_every(_BAR_SECONDS, self._show_bar)
-            if on_terminal
-            else _call_every(_LINE_SECONDS, self._show_line)
-        )
+            self._show(_BAR_SECONDS, self._show_bar)
+        else:
+            self._show(_LINE_SECONDS, self._show_line)
+        self._show(_LINE_SECONDS, self._show_waiting)
+
+    def _show(self, seconds: float, show: Callable[[], None]) -> None:
+        self._showing.append(asyncio.create_task(_call_every(seconds, show)))
 
     def _closed(self) -> None:
-        if self._showing is not None:  # it is None when the crawl was refused at its start
-            self._showing.cancel()
+        for showing in self._showing:
+            showing.cancel()
         if self._bar is not None:
             self._show_bar()
         self._stack.close()
 
     def _show_bar(self) -> None:
-        if self._bar is None:
+        """Drawn for the first time when the crawl's numbers are known; what there was before is no part of the rate."""
+        scheduler = frontier_scheduler(self._crawler)
+        if self._bar is None and scheduler is not None and scheduler.workers is None:
             return
         kept, total = self._read()
-        self._bar.total = max(total, kept) or None
+        total = max(total, kept)
+        if self._bar is None:
+            size = _size(sys.stderr.fileno())
+            bar = tqdm(unit=" cars", smoothing=0.1, desc="cars", initial=kept, total=total or None, **size)
+            self._bar = self._stack.enter_context(bar)
+        self._bar.total = total or None
         self._bar.n = kept
         self._bar.refresh()
 
     def _show_line(self) -> None:
         now, (kept, total) = time.monotonic(), self._read()
-        then, before = self._last
+        then, before = self._last or (now, kept)
         self._last = now, kept
-        rate = (kept - before) / max(now - then, 1e-9)
+        rate = max(0.0, (kept - before) / max(now - then, 1e-9))
         left = f", {(total - kept) / rate:.0f} s left" if rate and total > kept else ""
-        logger.info("%d of %d cars, %.0f a second%s", kept, total, rate, left)
+        of = f" of {total}" if total else ""
+        logger.info("%d%s cars, %.0f a second%s", kept, of, rate, left)
+
+    def _show_waiting(self) -> None:
+        scheduler = frontier_scheduler(self._crawler)
+        if scheduler is not None and scheduler.workers:
+            now = crawl_clock(self._crawler)()
+            if waits := waited_for(scheduler.workers, scheduler.worker, now, self._lease_seconds):
+                logger.info("Waiting for %s", waits)
 
     def _read(self) -> tuple[int, int]:
-        return self._stats.get_value("item_scraped_count", 0), self._stats.get_value("catalogue/total", 0)
+        """Cars kept, and how many there are; 0 when nobody knows."""
+        value = self._crawler.stats.get_value
+        if value("verdict/kept") is not None:
+            return value("verdict/kept"), value("verdict/expected")
+        scheduler = frontier_scheduler(self._crawler)
+        if scheduler is None:
+            return value("item_scraped_count", 0), value("catalogue/total", 0)
+        numbers = crawl_numbers(scheduler.workers or (), scheduler.worker, scheduler.own_numbers)
+        return numbers.kept, numbers.total
 
 
 async def _call_every(seconds: float, show: Callable[[], None]) -> None:

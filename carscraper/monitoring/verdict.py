@@ -76,6 +76,8 @@ class Verdict:
     """Where the answers depart from their known shape; see `api/deviations.py`. It costs no record."""
     api_changed: bool = False
     """True when more than `CARS_MAX_DRIFT` of what there is cannot be used."""
+    goes_on: bool = False
+    """Somebody has stopped the crawl, and the same command goes on with it."""
     reasons: list[str] = field(default_factory=list)
     """Why it is not complete, a sentence each; empty when it is."""
 
@@ -229,6 +231,12 @@ def _still_aside(items: Iterable[SetAside], kept: Collection[str]) -> list[SetAs
 
 def _different(items: Iterable[SetAside]) -> list[SetAside]:
     return list({(item.store, item.id or (item.url, item.path)): item for item in items}.values())
+
+
+def going_on(verdict: Verdict, unfinished: int) -> Verdict:
+    """The verdict on a crawl that somebody has stopped and the same command goes on with: nothing is missing yet."""
+    why = f"stopped with {unfinished} requests to make; the same command goes on with them"
+    return replace(verdict, complete=False, catalogue_complete=False, goes_on=True, missing=[], reasons=[why])
 
 
 def delivered(

@@ -5,20 +5,33 @@ from __future__ import annotations
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import termios
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.crash.stores import JobDir, SharedRedis, Store
 from tests.crawl.conftest import LISTINGS, SECONDS, Site, Start
-from tests.crawling import FULL_SPEED
+from tests.crawling import FULL_SPEED, wait_until
 from tests.redis_server import RedisServer
 from tests.standin import ROOT
 
 SECRET = "canary-4f1c"
+WITHOUT_END = [{"match": "offset.{3,4}=[12][0-9][0-9]&", "fault": "status"}]
+"""Pages of 20 from the sixth on do not come, so that no crawl is over before it is looked at."""
+PATIENT = {
+    "CARS_PAGE_SIZE": 20,
+    "CARS_LEASE_SECONDS": 600,
+    "RETRY_TIMES": 999,
+    "CARS_MAX_ATTEMPTS": 999,
+    "CARS_RETRY_BASE_DELAY": 0.2,
+    "CARS_RETRY_MAX_DELAY": 0.5,
+}
 
 
 @pytest.mark.parametrize("size", [(50, 120), (0, 0)], ids=["sized", "unsized"])
@@ -40,6 +53,98 @@ def test_a_terminal_shows_a_bar_with_rate_and_time_left(
     assert bars[-1][:2] == ("100", str(LISTINGS))
     assert shown.index("Spider opened") < shown.index("cars:")
     assert "complete: kept" in shown.splitlines()[-2]
+
+
+@pytest.mark.parametrize("how", ["resumed", "joined"])
+def test_what_a_terminal_shows_from_the_beginning_is_the_crawl(
+    site: Site, start: Start, tmp_path: Path, how: str
+) -> None:
+    """On one of 80 columns: what earlier and other workers have read is there, and the rest is not all there is."""
+    site.standin.faults(WITHOUT_END)
+    settings = {**PATIENT, "CONCURRENT_REQUESTS": 4}
+    with ExitStack() as running:
+        if how == "joined":
+            store: Store = SharedRedis(running.enter_context(RedisServer()))
+        else:
+            store = JobDir(tmp_path / "job")
+        first = start(settings=settings, **store.options)
+
+        def kept() -> int:
+            return sum(worker.report.get("kept", 0) for worker in store.status().workers)
+
+        wait_until(lambda: kept() > 20, SECONDS, what="a report of what was kept")
+        if how == "resumed":
+            first.send(signal.SIGINT)
+            assert first.wait(SECONDS) == 1, first.log
+        at_least = kept()
+        workers = len(store.status().workers)
+
+        def let_go_on() -> None:
+            wait_until(lambda: len(store.status().workers) > workers, SECONDS, what="another worker")
+            site.standin.faults([{"fault": "delay", "seconds": 0.2}])
+
+        releasing = threading.Thread(target=let_go_on)
+        releasing.start()
+        asked = {**FULL_SPEED, **settings, "CARS_API_URL": site.url, "CARS_OUTPUT_DIR": tmp_path / "data"}
+        asked |= {name.upper(): value for name, value in store.options.items()}
+        status, shown = on_terminal(
+            [sys.executable, "-m", "scrapy", "crawl", "cars"]
+            + [f"--set={name}={value}" for name, value in asked.items()],
+            (24, 80),
+        )
+        releasing.join()
+        assert status == 0, shown
+        if how == "joined":
+            assert first.wait(SECONDS) == 0, first.log
+    drawn = [
+        piece for piece in re.split(r"[\r\n]", re.sub(r"\x1b\[\w", "", shown)) if piece.startswith("cars:")
+    ]
+    assert all(len(piece) <= 80 for piece in drawn), drawn
+    counts = [re.search(r"(\d+)/(\d+) \[", piece) for piece in drawn]
+    numbers = [(int(found[1]), int(found[2])) for found in counts if found]
+    assert len(numbers) == len(drawn), drawn
+    assert {total for _, total in numbers} == {LISTINGS}
+    assert all(at_least <= n <= LISTINGS for n, _ in numbers), drawn
+    assert numbers[-1] == (LISTINGS, LISTINGS)
+    assert first.run_json()["requests"] >= site.standin.counts()["pages"]  # of which half is the first one's
+
+
+def test_ctrl_c_says_that_the_same_command_goes_on(site: Site, start: Start, tmp_path: Path) -> None:
+    """Nothing is missing, and nothing has failed."""
+    site.standin.faults(WITHOUT_END)
+    run = start(jobdir=tmp_path / "job", settings=PATIENT)
+    wait_until(lambda: site.standin.counts()["specs"], SECONDS, what="a specification")
+    run.send(signal.SIGINT)
+    assert run.wait(SECONDS) == 1, run.log
+    assert "ERROR" not in run.log
+    assert "missing:" not in run.log
+    assert re.search(r"^STOPPED: kept \d+ of ", run.log, re.MULTILINE)
+    (why,) = re.findall(r"^why: (.*)$", run.log, re.MULTILINE)
+    assert re.fullmatch(r"stopped with \d+ requests to make; the same command goes on with them", why)
+    found = run.run_json()
+    assert (found["status"], found["complete"], found["missing"]) == ("stopped: shutdown", False, [])
+    assert found["reasons"] == [why]
+
+
+def test_others_go_on_only_when_others_live(site: Site, start: Start) -> None:
+    """The first of two workers that leaves says so; the second knows that nobody is left."""
+    site.standin.faults(WITHOUT_END)
+    said = "This worker has stopped; others go on with the crawl"
+    with RedisServer() as server:
+        store = SharedRedis(server)
+        first, second = (start(settings=PATIENT, **store.options) for _ in range(2))
+
+        def have_asked() -> int:
+            return sum(bool(worker.report.get("requests")) for worker in store.status().workers)
+
+        wait_until(lambda: have_asked() == 2, SECONDS, what="two workers that have asked for something")
+        first.send(signal.SIGINT)
+        assert first.wait(SECONDS) == 1, first.log
+        second.send(signal.SIGINT)
+        assert second.wait(SECONDS) == 1, second.log
+    assert said in first.log
+    assert said not in second.log
+    assert "the same command goes on" in second.log
 
 
 def test_elsewhere_there_are_plain_lines_only(site: Site, start: Start) -> None:

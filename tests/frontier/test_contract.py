@@ -779,6 +779,18 @@ async def test_a_clock_that_is_set_back_leaves_the_end_to_another_in_time(backen
     assert await other.claim_end()
 
 
+async def test_the_workers_can_be_asked_for_alone(backend: Backend) -> None:
+    frontier = backend.open()
+    assert await frontier.workers() == []
+    await frontier.begin("crawl")
+    outbox = entries(1, 2)
+    outbox.report = {"kept": 3}
+    await frontier.exchange(outbox, 1)
+    assert await frontier.workers() == (await frontier.status()).workers
+    (worker,) = await frontier.workers()
+    assert (worker.worker, worker.leased, worker.report) == ("w1", 1, {"kept": 3})
+
+
 # The life of a crawl.
 
 

@@ -68,6 +68,10 @@ _LOOK = 2.0
 """Seconds between two looks at what other workers have reported."""
 _SET_BACK = 2.0
 """Seconds that a clock may be corrected by without a word."""
+_DAYS = 2 * 86_400.0
+"""Seconds that everything may wait for at most, unless `CARS_MAX_RETRY_AFTER` is longer, in the crawl of a spider that
+declares what it queues.
+"""
 _FAREWELL = 3.0
 """Seconds that the last exchange may take when the crawl is stopped; after that, leases expire by themselves.
 """
@@ -105,6 +109,7 @@ class FrontierScheduler(BaseScheduler):
         self._start_urls = build_start_urls(crawler.settings, crawler.spidercls.name, crawler.stats)
         self._pacing = build_pacing(crawler.settings)
         self._usual_limit, self._limits = slot_limits(crawler.settings)
+        self._longest_wait = max(_DAYS, self._config.max_retry_after + self._config.retry_max_delay)
         self._idle_since: float | None = None
         self._idle_before_close = crawler.settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
         self._news = asyncio.Event()
@@ -460,6 +465,12 @@ class FrontierScheduler(BaseScheduler):
         if inbox.unfinished or self._idle_since is None:
             self._idle_since = None if inbox.unfinished else time.monotonic()
         due = inbox.next_due
+        if due is not None and due > self._longest_wait and hasattr(self._spider, "queued"):
+            raise FrontierDamaged(
+                f"all that is queued waits for {due:.3g} s, and nothing of this crawl waits for more than "
+                f"{self._longest_wait:.0f} s, so somebody else has changed a time; `scrapy queue forget`, and "
+                "crawl again"
+            )
         self._wait_until = None if due is None else time.monotonic() + due
         if inbox.refused:
             self._stats.inc_value("frontier/refused", len(inbox.refused))

@@ -62,6 +62,20 @@ def test_a_crawl_that_lost_a_key_ends_and_says_so(
     assert "Traceback" not in run.log
 
 
+@pytest.mark.parametrize("end", ["9007199254740991", "9e300", "x"])
+def test_a_pause_that_never_ends_is_not_waited_for(
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis, end: str
+) -> None:
+    site.faults([{"match": SPEC_PATH, "fault": "delay", "seconds": 0.5}])
+    slowly = {"CARS_PAGE_SIZE": 50, "CONCURRENT_REQUESTS": 4, "CONCURRENT_REQUESTS_PER_DOMAIN": 4}
+    run = start(redis_url=server.url, settings=slowly)
+    wait_until(lambda: len(site.specs()) > 4 or not run.running, SECONDS, what="a specification asked for")
+    client.hset("{cars}:paused", "1", end)
+    assert run.wait(SECONDS) == 1, run.log
+    assert "(frontier_failed)" in run.log
+    assert "Traceback" not in run.log
+
+
 def test_the_crawl_after_one_whose_name_was_deleted_begins_afresh(
     site: StandIn, start: Start, server: RedisServer, client: redis.Redis
 ) -> None:

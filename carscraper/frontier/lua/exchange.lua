@@ -87,12 +87,15 @@ local function pack_held(key, token)
     return key .. struct.pack('>I8', token)
 end
 
+-- The farthest time that is told; numbers beyond 64 bits would come out as any other.
+local FAR = 2 ^ 53
+
 local function next_due()
     local first = -1
     for _, key in ipairs({DELAYED, HELD}) do
         local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
         if head[2] then
-            local left = math.max(0, tonumber(head[2]) - now)
+            local left = math.min(math.max(0, tonumber(head[2]) - now), FAR)
             if first < 0 or left < first then first = left end
         end
     end

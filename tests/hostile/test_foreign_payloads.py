@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -324,3 +325,46 @@ def test_a_short_key_is_refused_and_not_shown(site: StandIn, start: Start) -> No
     assert run.wait(SECONDS) == 2, run.log
     assert "CARS_QUEUE_KEY: a key has 32 characters or more" in run.log
     assert "hunter2" not in run.log
+
+
+def scrambled(dice: random.Random, api_url: str, key: tuple[str, int]) -> bytes:
+    """Something between what the crawl queues and noise."""
+    document = dice.choice([page, spec])(api_url) if dice.random() < 0.5 else spec(api_url, key=key)
+    for _ in range(dice.randrange(4)):
+        name = dice.choice([*document, "method", "headers", "errback", "flags", "x"])
+        value = dice.choice([None, True, -1, 2**63, 1.5, "", "\x1b[2J", "http://h/", [], [[]], {}, {"a": {}}])
+        if dice.random() < 0.3:
+            document.pop(name, None)
+        elif isinstance(document.get(name), dict) and dice.random() < 0.7:
+            document[name] = {**document[name], dice.choice([*document[name], "proxy"]): value}
+        else:
+            document[name] = value
+    data = bytearray(orjson.dumps(document))
+    for _ in range(dice.randrange(3) if dice.random() < 0.3 else 0):
+        data[dice.randrange(len(data))] = dice.randrange(256)
+    return bytes(data[: dice.randrange(len(data))] if dice.random() < 0.1 else data)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_crawl_among_random_payloads_and_pushes_ends_and_says_what_was_lost(
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis, seed: int
+) -> None:
+    dice = random.Random(seed)
+    key = dice.choice(sorted(site.keys()))
+    payloads = [scrambled(dice, site.url, key) for _ in range(100)]
+    identity = getattr(spider_of(site.url), "identity", "")
+    asyncio.run(put(server.port, payloads, identity, "20241120T101500Z-3f9a1c"))
+    link = search_url(site.url, offset=0, limit=50).encode()
+    pushed = [link[: dice.randrange(len(link))] + dice.randbytes(dice.randrange(9)) for _ in range(30)]
+    client.rpush("cars:start_urls", *pushed)
+    run = start(redis_url=server.url)
+    code = run.wait(SECONDS)
+    said = run.run_json()
+    assert (code == 0) == said["complete"] == (said["reasons"] == []), run.log
+    assert code in (0, 1)
+    assert said["missing"] == []
+    assert run.log.count("Buried a request that cannot be read back: ") > 10
+    assert not client.exists("cars:start_urls")
+    assert "Traceback" not in run.log
+    assert "\x1b" not in run.log
+    assert {entry["method"] for entry in site.journal()} == {"GET"}

@@ -33,6 +33,7 @@ COMPLETE = Verdict(
     kept=71_290,
     expected=71_290,
     without_specs=0,
+    spec_missing=[],
     sweeps=1,
     missing=[],
     set_aside=[],
@@ -101,11 +102,13 @@ def test_a_verdict_comes_back_as_it_was_published() -> None:
         kept=1,
         expected=4,
         without_specs=0,
+        spec_missing=["2"],
         sweeps=2,
         missing=["1"],
         set_aside=[SetAside("u", "p", "b"), SetAside("u", "p", "b", "7", "MongoDB")],
         given_up=[GivenUp("u", "r", ("1", "2"))],
         undelivered={"mongo": 3},
+        deviations={"data[].x": {"count": 1, "kinds": ["null"]}},
         reasons=["why"],
     )
     assert read_verdict(write_verdict(verdict)) == verdict

@@ -26,7 +26,7 @@ from carscraper.pages import ListingPage, Walks, read_page, read_specs, time_tex
 from carscraper.responses.build import build_response_store
 from carscraper.responses.pages import PageName
 from carscraper.searches import Search
-from carscraper.spiders.cars import CarsSpider
+from carscraper.spiders.cars import LOOK_UP, CarsSpider
 from carscraper.stopping import is_stopping
 
 if TYPE_CHECKING:
@@ -250,9 +250,11 @@ class _StoredSpecs:
 
     async def merge(self, listings: list[Listing], page: StoredResponse) -> list[Car | OddSpec]:
         """The cars of a page, and those of their specifications that depart from the known shape, each once."""
-        odd = await self._look_up(
-            {(listing.code, listing.year) for listing in listings}.difference(self._found)
-        )
+        wanted = dict.fromkeys((listing.code, listing.year) for listing in listings)
+        new = [key for key in wanted if key not in self._found]
+        odd = []
+        for start in range(0, len(new), LOOK_UP):
+            odd += await self._look_up(new[start : start + LOOK_UP])
         scraped_at = time_text(page.fetched_at)
         cars = []
         for listing in listings:
@@ -262,9 +264,9 @@ class _StoredSpecs:
             cars.append(Car(listing.id, listing.url, scraped_at, listing.attributes, found))
         return [*cars, *odd]
 
-    async def _look_up(self, keys: set[tuple[str, int]]) -> list[OddSpec]:
+    async def _look_up(self, keys: list[tuple[str, int]]) -> list[OddSpec]:
         texts = {key: SpecKey(*key).text for key in keys}
-        stored = await self._store.get_many(list(texts.values()), math.inf) if keys else {}
+        stored = await self._store.get_many(list(texts.values()), math.inf)
         odd = []
         for key, text in texts.items():
             self._found[key] = None

@@ -14,6 +14,8 @@ from carscraper.api.endpoints import key_problem, web_url
 from carscraper.exceptions import ApiError
 
 _WHOLE = re.compile(r"[0-9]{1,19}")
+MOST_LISTINGS = 2000
+"""Listings that one page may hold: twice as many as it can be asked for. What is wrong is noted of each."""
 _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 _TEXT: frozenset[type] = frozenset({str})
@@ -251,6 +253,8 @@ def _listings(
     """`weigh`: the body is so large, or has so many brackets, that one of them may go beyond its bounds."""
     if type(entries) is not list:
         raise ApiError(path, _departs(entries, "a list"))
+    if len(entries) > MOST_LISTINGS:
+        raise ApiError(path, f"holds {len(entries)} listings, where {MOST_LISTINGS} are enough")
     listings = []
     for position, entry in enumerate(entries):
         try:

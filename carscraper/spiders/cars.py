@@ -43,7 +43,7 @@ _PARSED_SPECS = 4 * 1024**2
 """Bytes of the answers whose specs are kept parsed, which takes up to twenty times as much: some 300 specs. Many are
 asked for again soon, and parsing took a third of a crawl.
 """
-_LOOK_UP = 64
+LOOK_UP = 64
 """Listings whose specs are looked up at once: most of a page, and not more than memory holds of the largest specs."""
 _SMALL_PAGE = 512 * 1024
 """Bytes of a page that need no weighing: what is made of it is no larger, and may be kept until its callback comes."""
@@ -203,8 +203,8 @@ class CarsSpider(Spider):
         """A `Car` for each listing whose spec is stored, a request for each spec that is not."""
         scraped_at = time_text(fetched_at)
         waiting: dict[SpecKey, list[list[Any]]] = {}
-        for start in range(0, len(listings), _LOOK_UP):
-            async for listing, key, found in self._looked_up(listings[start : start + _LOOK_UP]):
+        for start in range(0, len(listings), LOOK_UP):
+            async for listing, key, found in self._looked_up(listings[start : start + LOOK_UP]):
                 if found is not None:
                     for odd in self._odd(key.text, found[1]):
                         yield odd

@@ -123,6 +123,21 @@ def test_a_page_that_is_too_large_costs_itself(tmp_path: Path) -> None:
     assert "too_large (4194304 bytes at most)" in letter["reason"]
 
 
+def test_a_page_of_two_million_entries_costs_itself(tmp_path: Path) -> None:
+    def crowded(body: bytes) -> bytes:
+        page = json.dumps({**json.loads(body), "data": []}).encode()
+        return gzipped(page.replace(b'"data": []', b'"data": [' + b"0," * 2_000_000 + b"0]"))
+
+    catalogue = RawCatalogue(40)
+    catalogue.pages[20] = crowded
+    status, run, _ = watched(catalogue, tmp_path, settings={"CARS_PAGE_SIZE": 20})
+    assert status == 1
+    assert with_specs(run) == set(catalogue.ids[:20])
+    [letter] = run.run_json()["given_up"]
+    assert "data: holds 2000001 listings, where 2000 are enough" in letter["reason"]
+    assert disk_usage(tmp_path) < 2_000_000
+
+
 def test_early_hints_without_end_on_four_connections_cost_those_four(tmp_path: Path) -> None:
     def endless() -> Iterator[bytes]:
         while True:
@@ -315,3 +330,18 @@ def test_listings_as_large_as_they_may_be_are_kept_within_the_same_memory(tmp_pa
     assert status == 0, run.log
     assert with_specs(run) == set(catalogue.ids)
     assert sum("/specs/" in target for target in site.targets) == 1
+
+
+@pytest.mark.parametrize("listings", [1, 25])
+def test_300_000_unknown_names_on_one_page_are_not_said_one_by_one(tmp_path: Path, listings: int) -> None:
+    """On one listing, which is more than one may have, or spread over several, which are kept as they came."""
+    catalogue = RawCatalogue(30)
+    for number in range(listings):
+        each = 300_000 // listings
+        names = range(number * each, (number + 1) * each)
+        catalogue.listings[number]["attributes"].update((f"{name:05x}", 1) for name in names)
+    status, run, _ = watched(catalogue, tmp_path)
+    assert status == (1 if listings == 1 else 0), run.log[-5000:]
+    assert with_specs(run) == set(catalogue.ids[1:] if listings == 1 else catalogue.ids)
+    assert run.log.count("\n") < 1000
+    assert (tmp_path / "run.json").stat().st_size < 200_000

@@ -17,7 +17,7 @@ import orjson
 import zstandard
 from aiohttp import web
 
-from carscraper.demo.faults import Fault, edit
+from carscraper.demo.faults import Fault, edit, shape
 
 R = TypeVar("R", bound=web.StreamResponse)
 
@@ -67,6 +67,9 @@ async def send_wrongly(
         return await send(request, status, document)
     if fault.kind == "edit":
         return await send(request, status, edit(document, options["path"], options["do"], options["to"]))
+    if fault.kind == "shape":
+        shaped = shape(document, options["sets"], options["share"], whole=options["whole"])
+        return await send(request, status, shaped)
     if fault.kind == "hang":
         await asyncio.Event().wait()
     if fault.kind == "reset":

@@ -62,6 +62,10 @@ FAULTS: Final[dict[str, dict[str, Any]]] = {
     # element; `do` is `drop`, `null`, `rename` (to the key `to`) or `set` (to the value `to`, also where there was
     # none).
     "edit": {"path": "data[0].attributes.code", "do": "drop", "to": None},
+    # The right answer with values set in its rows, the same ones in every answer: `sets` are pairs of a path in a row
+    # of `data`, featured ones included, or with `whole` in the whole answer, and of a value; the value {"drop": true}
+    # takes the member away. Of the rows those are hit whose id leaves less than `share` when divided by 100.
+    "shape": {"sets": [], "share": 100, "whole": False},
 }
 _CHOICES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("truncate", "way"): ("length", "chunked", "close", "gzip"),
@@ -181,6 +185,18 @@ def edit(document: Any, path: str, do: str, to: object) -> Any:
                 place[to] = place.pop(key)
             else:
                 place[key] = to if do == "set" else None
+    return document
+
+
+def shape(document: Any, sets: Any, share: int, *, whole: bool) -> Any:
+    """Change `document` in place as the fault `shape` says, and return it."""
+    featured = document.get("meta", {}).get("featured_listings", {}).get("data", [])
+    rows = [document] if whole else [*document.get("data", []), *featured]
+    for row in rows:
+        if whole or share >= 100 or int(row["id"]) % 100 < share:
+            for path, value in sets:
+                dropped = isinstance(value, dict) and value.keys() == {"drop"}
+                edit(row, path, "drop" if dropped else "set", value)
     return document
 
 

@@ -6,6 +6,7 @@ its id, and changes it by these rules, each atomic for the listing, whatever els
 - a reading older than `last_seen` changes nothing but `first_seen`, when it is even older than that; of two that
   were read in the same millisecond, the one with the lesser digest is the older;
 - one with the digest that is stored already moves `last_seen`, and nothing else;
+- one whose specification could not be had leaves what is known of it;
 - any other replaces url, scraped_at, raw parts and typed values; a price that differs from the one before
   is added to the price history with the time of the reading, in the place of another one of that millisecond;
 - either takes `removed_at` back when it is younger than that.

@@ -556,6 +556,8 @@ def _merge(reading: _Reading, document: RawBSONDocument) -> UpdateOne:
             ]
         },
     }
+    if reading.record.car.car_specs is None:
+        facts["car_specs"] = {"$ifNull": ["$car_specs", None]}  # what is known of it is not forgotten
     # Not where there are none: in BSON's order that comes before dates and digests.
     is_older = {
         "$or": [

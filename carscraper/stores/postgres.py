@@ -37,7 +37,7 @@ from carscraper.api.units import COLUMNS
 from carscraper.exceptions import ConfigurationError, StoreError, StoreRefused, StoreUnavailable
 from carscraper.items import Car
 from carscraper.stores.contract import Refused, StoredCar, removed_until
-from carscraper.stores.record import Record
+from carscraper.stores.record import SPEC_MISSING, Record
 from carscraper.tables import utc_text
 
 _T = TypeVar("_T")
@@ -232,7 +232,7 @@ class PostgresDatabase:
                 copy.set_types(_TYPES)
                 for record in records:
                     await copy.write_row(_incoming(record))
-            await cursor.execute(WRITE)
+            await cursor.execute(WRITE, {"spec_missing": SPEC_MISSING})
             return [listing for (listing,) in await cursor.fetchall()]
 
     async def mark_removed(self, seen: Collection[str], begun_at: str, removed_at: str) -> int:

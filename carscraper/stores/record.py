@@ -18,6 +18,11 @@ _SPECS = 64 * 1024**2
 """Bytes of the specifications of which something is kept: most cars have one that came before."""
 _DIGEST = 16
 """Bytes of a digest: enough that no two readings of a listing ever share one by chance."""
+_LEAST = bytes(8)
+"""What the digest of a record without its specification begins with: of two readings in the same millisecond the one
+with the greater digest counts, so any other."""
+SPEC_MISSING = hashlib.blake2b(b"null", digest_size=_DIGEST).digest()
+"""Digest of a specification that could not be had."""
 SHAPELESS = (AttributeError, KeyError, TypeError, ValueError)
 """What it leads to when a pipeline has made something else of a car's attributes or specification."""
 _values = attrgetter(*COLUMNS)
@@ -67,7 +72,10 @@ class Records:
         digest = hashlib.blake2b(attrs_json, digest_size=_DIGEST)
         digest.update(specs.digest)
         digest.update(orjson.dumps([car.url, row.unread, values]))
-        return Record(car, attrs_json, specs_json, specs, row, values, digest.digest())
+        whole = digest.digest()
+        if car.car_specs is None:
+            whole = _LEAST + whole[len(_LEAST) :]
+        return Record(car, attrs_json, specs_json, specs, row, values, whole)
 
     def _specs(self, groups: list[dict[str, Any]] | None, text: bytes) -> Specs:
         digest = hashlib.blake2b(text, digest_size=_DIGEST).digest()

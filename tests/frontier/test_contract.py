@@ -538,7 +538,9 @@ async def test_dead_letters_tell_what_happened_oldest_first(backend: Backend) ->
     assert (first.slot, first.callback, first.attempts) == ("site", "parse", 1)
     assert (first.reason, first.payload) == ("status 404 für 1", b"payload of 1")
     assert letters[1].died_at - first.died_at == pytest.approx(1)
-    assert len(await frontier.dead_letters(limit=2)) == 2
+    assert await frontier.dead_letters(limit=2) == letters[:2]
+    assert await frontier.dead_letters(limit=2, skip=1) == letters[1:3]
+    assert await frontier.dead_letters(skip=len(letters)) == []
 
 
 async def test_any_text_can_be_a_reason(backend: Backend) -> None:

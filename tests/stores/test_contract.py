@@ -64,6 +64,33 @@ async def write(database: Database, *records: Record) -> None:
     assert await database.upsert(records) == []
 
 
+# A specification that could not be had.
+
+
+@pytest.mark.parametrize("minute", [0, 1])
+async def test_a_specification_that_could_not_be_had_takes_the_place_of_none(
+    place: Place, minute: float
+) -> None:
+    """Also when it was read in the same millisecond, and whichever comes first."""
+    database = await opened(place)
+    unknown = Draft(replace(car(minute=minute, price=200), car_specs=None), Records()).record
+    await write(database, reading())
+    await write(database, unknown)
+    found = (await only(database)).car
+    assert found.car_specs == SPECS
+    assert found.car_attrs["price"] == (200 if minute else 100)
+    await write(database, reading(minute=minute + 1, price=300))
+    assert (await only(database)).car.car_attrs["price"] == 300
+
+
+async def test_a_listing_without_its_specification_is_kept_and_gets_it_later(place: Place) -> None:
+    database = await opened(place)
+    await write(database, Draft(replace(car(), car_specs=None), Records()).record)
+    assert (await only(database)).car.car_specs is None
+    await write(database, reading())
+    assert (await only(database)).car.car_specs == SPECS
+
+
 # What comes in comes out.
 
 ODD = {

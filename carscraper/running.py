@@ -14,7 +14,8 @@ from scrapy.utils.misc import load_object
 from carscraper.config import Config
 from carscraper.exceptions import CarscraperError
 from carscraper.feeds import Feeds
-from carscraper.monitoring.completeness import Completeness, summary
+from carscraper.monitoring.completeness import Completeness
+from carscraper.monitoring.summary import summary
 from carscraper.plain import show, show_plainly
 from carscraper.searches import search_of
 

@@ -12,7 +12,6 @@ import orjson
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
 
-from carscraper.api.deviations import departures
 from carscraper.archive import Archive, Kept
 from carscraper.config import Config
 from carscraper.exceptions import FrontierLost, FrontierUnavailable, cause
@@ -401,34 +400,6 @@ class Completeness:
     @property
     def _spider(self) -> CarsSpider:
         return cast("CarsSpider", self._crawler.spider)
-
-
-def summary(verdict: Verdict) -> list[str]:
-    """The verdict in a few lines, for people."""
-    state = "complete" if verdict.complete else "STOPPED" if verdict.goes_on else "NOT COMPLETE"
-    lines = [
-        f"{state}: kept {verdict.kept:,} of {verdict.expected:,} listings",
-        f"without specs (the API has none): {verdict.without_specs:,}",
-    ]
-    if verdict.spec_missing:
-        lines.append(f"without specs (could not be had): {_some(verdict.spec_missing)}")
-    if odd := list(departures(verdict.deviations)):
-        lines.append(f"departs from the known shape, but kept as it came: {_some(odd)}")
-    lines += [f"why: {reason}" for reason in verdict.reasons]
-    for item in verdict.set_aside[:5]:
-        where = item.store or item.path
-        lines.append(f"set aside: listing {item.id or '?'}: {where}: {item.problem}")
-    for request in verdict.given_up[:5]:
-        lines.append(f"given up: {request.url}: {request.reason}")
-    if verdict.missing:
-        lines.append(f"missing: {_some(verdict.missing)}")
-    if len(verdict.set_aside) > 5 or len(verdict.given_up) > 5:
-        lines.append("more in run.json")
-    return lines
-
-
-def _some(names: list[str]) -> str:
-    return f"{', '.join(names[:10])}{' …' if len(names) > 10 else ''}"
 
 
 def _utc(seconds: float) -> str:

@@ -49,6 +49,7 @@ class Config:
     batch_size: int
     batch_seconds: float
     max_sweeps: int
+    max_listings: int
     lease_seconds: float
     max_attempts: int
     max_retry_after: float
@@ -94,6 +95,7 @@ class Config:
             batch_size=whole("CARS_BATCH_SIZE", 1, 100_000),
             batch_seconds=seconds("CARS_BATCH_SECONDS", 0.01, 1.0),
             max_sweeps=whole("CARS_MAX_SWEEPS", 1, 100),
+            max_listings=whole("CARS_MAX_LISTINGS", 1, 999_999_999),
             lease_seconds=seconds("CARS_LEASE_SECONDS", 0.5, 86_400),
             max_attempts=whole("CARS_MAX_ATTEMPTS", 1, 1000),
             max_retry_after=seconds("CARS_MAX_RETRY_AFTER", 0, 31_536_000),

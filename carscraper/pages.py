@@ -13,6 +13,7 @@ from carscraper.api.search_page import Listing, SearchPage, parse_search_page
 from carscraper.api.specs import parse_specs
 from carscraper.exceptions import ApiError
 from carscraper.items import PageRead, SetAside, SpecGroups
+from carscraper.walk import expected_pages, leads_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,9 @@ class ListingPage:
     set_aside: list[SetAside]
     read: PageRead
     next: str | None
-    """Address of the page after it; None on the last."""
+    """Address of the page after it; None on the last, and where it leads astray."""
+    astray: str | None
+    """The address that was given for a next page and leads astray: back, far ahead, barely on, or nowhere."""
 
 
 def read_page(
@@ -38,8 +41,12 @@ def read_page(
     for path in [path for path in page.deviations if _is_left_out(path, page.deviations[path], left_out)]:
         del page.deviations[path]
     offset, further = page_offset(url), _readable_next(page)
-    _check_place(page, offset, further)
-    step = _step(page, offset, url, further)
+    told = None if further is None else page_offset(further) - offset
+    _check_place(page, offset, told)
+    rows = len(page.listings) + len(page.misfits)
+    size = page_limit(url) or rows or 1
+    follows = told is not None and leads_on(rows, told, size)
+    step = told if told is not None and follows else _step(page, rows, offset, size)
     listings = page.listings
     total = page.meta.total
     if limit and (total is None or limit < total):
@@ -59,70 +66,40 @@ def read_page(
             total,
             [listing.id for listing in listings] + [misfit.id for misfit in page.misfits if misfit.id],
             sum(misfit.id is None for misfit in page.misfits),
-            last=further is None,
+            last=page.links.next is None or (not follows and total is not None and offset + step >= total),
             rejected=len(page.misfits),
             specs=list({SpecKey(listing.code, listing.year).text: None for listing in wanted.values()}),
             deviations=page.deviations,
         ),
-        further,
+        further if follows else None,
+        None if follows else page.links.next,
     )
-
-
-def further_pages(
-    read: PageRead, next_url: str | None, *, end: int | None, limit: int | None
-) -> tuple[list[int], int]:
-    """The offsets of the pages that follow from a page of a sweep: from the first all others, from the last of those
-    whatever follows.
-
-    `end` is where the pages that the first one announced end; None for the first one itself. It is returned for
-    the others. Without a total, the first announces one page more, and each is followed by its `next`. A page of
-    sweep 0 is followed by its `next` alone, which is no matter of this function.
-    """
-    following: list[int] = []
-    if end is None:
-        # Every second sweep is half a page off, so that its pages overlap those of the one before.
-        second = read.limit if read.sweep % 2 else (read.limit + 1) // 2
-        known = read.total if read.total is not None else (second + 1 if next_url else 0)
-        following += range(second, min(known, limit or known), read.limit)
-        end = following[-1] + read.limit if following else read.limit
-    beyond = read.offset + read.limit
-    if next_url and beyond >= end and not (limit and beyond >= limit):
-        following.append(page_offset(next_url))
-    return following, end
 
 
 class Walks:
     """The pages that there are of a crawl, and those that should be there too."""
 
-    def __init__(self, limit: int | None) -> None:
+    def __init__(self, *, limit: int | None, most: int) -> None:
         self._limit = limit
-        self._sweeps: dict[int, dict[int, tuple[PageRead, str | None]]] = {}
+        self._most = most
+        self._sweeps: dict[int, dict[int, PageRead]] = {}
         self._pushed: dict[str, str | None] = {}
 
     def add(self, page: ListingPage, url: str) -> None:
         """Take in a page that was fetched from `url`; of a page fetched twice, the later one last."""
         if page.read.sweep == 0:
-            self._pushed[url] = page.next
+            self._pushed[url] = page.next if page.read.ids else None
         else:
-            self._sweeps.setdefault(page.read.sweep, {})[page.read.offset] = page.read, page.next
+            self._sweeps.setdefault(page.read.sweep, {})[page.read.offset] = page.read
 
     def absent(self) -> list[str]:
         """The pages that the crawl must have asked for, as those that are there say, in a few words each."""
         gaps = [url for url in self._pushed.values() if url and url not in self._pushed]
         for sweep in range(1, max(self._sweeps, default=1) + 1):
-            gaps += [
-                f"sweep {sweep}, offset {offset}" for offset in self._absent_of(self._sweeps.get(sweep, {}))
-            ]
+            pages = self._sweeps.get(sweep, {})
+            expected = expected_pages(pages.values(), limit=self._limit, most=self._most)
+            gaps += [f"sweep {sweep}, offset {offset}" for offset in sorted(expected.difference(pages))]
         return gaps
-
-    def _absent_of(self, pages: dict[int, tuple[PageRead, str | None]]) -> list[int]:
-        if 0 not in pages:
-            return [0]
-        wanted, end = further_pages(*pages[0], end=None, limit=self._limit)
-        for offset, page in pages.items():
-            if offset:
-                wanted += further_pages(*page, end=end, limit=self._limit)[0]
-        return sorted(set(wanted).difference(pages))
 
 
 def read_specs(status: int, body: bytes) -> tuple[SpecGroups, Deviations]:
@@ -169,7 +146,7 @@ def _readable_next(page: SearchPage) -> str | None:
     return link
 
 
-def _check_place(page: SearchPage, offset: int, further: str | None) -> None:
+def _check_place(page: SearchPage, offset: int, told: int | None) -> None:
     """Refuse another page than the one that was asked for: one whose next page is not further. A page that is only
     wrong about its own place is counted.
     """
@@ -177,25 +154,21 @@ def _check_place(page: SearchPage, offset: int, further: str | None) -> None:
         own = offset if page.links.self is None else page_offset(page.links.self)
     except ApiError:
         own = None
-    beyond = offset + 1 if further is None else page_offset(further)
-    if beyond <= offset and own not in (offset, None):
+    if told is not None and told <= 0 and own not in (offset, None):
         raise ApiError("links.self", f"answers offset {own} instead of {offset}")
-    if beyond <= offset:
-        raise ApiError("links.next", f"leads back, from offset {offset} by {offset - beyond}")
     if own != offset:
         note(page.deviations, "links.self", page.links.self, "link to another page")
 
 
-def _step(page: SearchPage, offset: int, url: str, further: str | None) -> int:
-    """How far apart pages are: as the API itself counts, whatever page size it was asked for. Where it does not tell
-    and the page is not the last by the total, as many as were asked for, if there are as many rows that are in order.
+def _step(page: SearchPage, rows: int, offset: int, asked: int) -> int:
+    """How far it is to the next page, where the API does not say so: as far as was asked for. From a first page that is
+    not the last by the total, as far as there are rows that are in order, if those are fewer.
     """
-    rows = len(page.listings) + len(page.misfits)
-    if further is not None:
-        return page_offset(further) - offset
+    if offset or not rows:
+        return asked
     total = page.meta.total
-    if total is None or offset + rows >= total:
-        return max(rows, 1)
+    if page.links.next is None and (total is None or rows >= total):
+        return rows
     promoted = {listing.id for listing in page.featured}
     in_order = rows - sum(listing.id in promoted for listing in page.listings)
-    return max(1, min(page_limit(url) or in_order, in_order))
+    return max(1, min(asked, in_order))

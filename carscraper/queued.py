@@ -22,6 +22,7 @@ from carscraper.exceptions import ApiError
 from carscraper.fingerprints import DISTINCT
 from carscraper.frontier.shapes import Shape, either, exactly, text, whole
 from carscraper.responses.middleware import PAGE, STORE_KEY
+from carscraper.walk import AHEAD
 
 FIRST_TIME = "2020-01-01T00:00:00.000Z"
 """No listing was read before; ISO times sort as they are written."""
@@ -29,10 +30,9 @@ LATEST = 3600.0
 """Seconds that a time from a queue may be ahead of this worker's: the clocks of two machines differ."""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
-_NO_END = exactly(None)
 _MOST_SWEEPS = 100
-_FARTHEST = 10**9 + 10**6
-"""Offsets have nine digits at most; an end may be a page behind the last of them."""
+_FARTHEST = 10**9 - 1
+"""Offsets have nine digits at most."""
 
 
 def queued_requests(
@@ -49,7 +49,9 @@ def queued_requests(
         if meta[DISTINCT] != str(arguments["sweep"]):
             return f"meta.{DISTINCT}: not that of the sweep"
         if arguments["sweep"] == 0:
-            return None if arguments["end"] == offset else "cb_kwargs.end: not the offset of the address"
+            return None if arguments["walk"] is None else "cb_kwargs.walk: there is none of what was pushed"
+        if (arguments["walk"] is None) != (offset == 0):
+            return "cb_kwargs.walk: only the first page of a sweep has none"
         return None if url == _own_page(url, offset) else "url: a page of another search"
 
     def _own_page(url: str, offset: int) -> str:
@@ -76,7 +78,11 @@ def queued_requests(
 
     return {
         "parse_page": Shape(
-            arguments={"sweep": whole(0, _MOST_SWEEPS), "end": either(_NO_END, whole(0, _FARTHEST))},
+            arguments={
+                "sweep": whole(0, _MOST_SWEEPS),
+                "walk": either(exactly(None), _is_plan),
+                "idle": whole(0, AHEAD - 1),
+            },
             meta={DISTINCT: text(3), PAGE: exactly(True), "verbatim_url": exactly(True)},
             problem=page_problem,
         ),
@@ -91,6 +97,14 @@ def queued_requests(
             problem=spec_problem,
         ),
     }
+
+
+def _is_plan(walk: Any) -> bool:
+    """`walk.Plan` as a request carries it."""
+    return type(walk) is list and len(walk) == 2 and _IS_STRIDE(walk[0]) and _IS_END(walk[1])
+
+
+_IS_STRIDE, _IS_END = whole(1, _FARTHEST), whole(0, _FARTHEST)
 
 
 def _are_listings(rows: Any) -> bool:

@@ -178,7 +178,8 @@ class Rebuilding(Spider):
 
     async def _feed(self, store: ResponseStore) -> None:
         self.crawler.stats.set_value("catalogue/total", self._listings)
-        specs, walks = _StoredSpecs(store), Walks(self.limit)
+        most = Config.from_settings(self.crawler.settings).max_listings
+        specs, walks = _StoredSpecs(store), Walks(limit=self.limit, most=most)
         self._specs = specs
         unread, no_answers = dict(self._names), list[str]()
         async for stored in store.iterate(self.crawl_id):

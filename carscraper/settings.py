@@ -58,6 +58,11 @@ CARS_BATCH_SECONDS = os.environ.get("CARS_BATCH_SECONDS", "1")
 after that.
 """
 
+CARS_MAX_LISTINGS = os.environ.get("CARS_MAX_LISTINGS", "1000000")
+"""Listings that a catalogue may hold, 1 to 999,999,999: no page beyond is asked for, whatever the site announces, so
+that a walk ends even where every page brings something new. Far more than the 71,290 that there were.
+"""
+
 CARS_MAX_SWEEPS = os.environ.get("CARS_MAX_SWEEPS", "4")
 """How often all listing pages are read at most, when listings come and go meanwhile."""
 

@@ -15,7 +15,7 @@ from carscraper.api.endpoints import search_url
 from carscraper.demo.catalogue import Catalogue
 from carscraper.exceptions import ApiError
 from carscraper.items import PageRead, SpecGroups
-from carscraper.pages import ListingPage, Walks, further_pages, read_page, read_specs, time_text
+from carscraper.pages import ListingPage, Walks, read_page, read_specs, time_text
 from tests.api import samples
 
 BASE = "http://site/fw/public"
@@ -70,11 +70,40 @@ def test_another_page_than_the_one_that_was_asked_for_is_no_answer() -> None:
         read_page(body_of(Catalogue(100), 20), address(40), sweep=1, limit=None)
 
 
-def test_a_next_that_leads_back_is_no_answer() -> None:
+@pytest.mark.parametrize("to", [0, 20, 40, 41, 65, 161, 10**6, 10**9 - 1, 10**9, 2**63])
+def test_a_next_that_leads_astray_is_not_followed(to: int) -> None:
     document = Catalogue(100).page(40, 20, BASE, QUERY)
-    document["links"]["next"] = address(20)
-    with pytest.raises(ApiError, match="leads back, from offset 40 by 20"):
-        read_page(orjson.dumps(document), address(40), sweep=1, limit=None)
+    document["links"]["next"] = address(to)
+    page = read_page(orjson.dumps(document), address(40), sweep=1, limit=None)
+    assert (page.next, page.astray) == (None, address(to))
+    assert (page.read.limit, page.read.last) == (20, False)
+    assert len(page.listings) >= 20
+
+
+@pytest.mark.parametrize("link", ["http://site/", "nonsense", "http://[", address(20) + "&page[offset]=60"])
+def test_a_next_that_is_no_page_is_not_followed(link: str) -> None:
+    document = Catalogue(100).page(40, 20, BASE, QUERY)
+    document["links"]["next"] = link
+    page = read_page(orjson.dumps(document), address(40), sweep=1, limit=None)
+    assert (page.next, page.astray, page.read.limit, page.read.last) == (None, link, 20, False)
+    document["meta"]["total"] = 60
+    assert read_page(orjson.dumps(document), address(40), sweep=1, limit=None).read.last
+
+
+def test_pages_are_as_far_apart_as_the_api_itself_counts() -> None:
+    for asked in (7, 20, 120, 500):  # it gives 120 at most
+        page = read_page(body_of(Catalogue(900), 0, min(asked, 120)), address(0, asked), sweep=1, limit=None)
+        assert (page.read.limit, page.astray) == (min(asked, 120), None)
+
+
+def test_a_first_page_without_a_next_one_has_as_many_rows_as_there_are() -> None:
+    document = Catalogue(100).page(0, 20, BASE, QUERY)
+    del document["links"]["next"], document["meta"]["featured_listings"]
+    assert read_page(orjson.dumps(document), address(0), sweep=1, limit=None).read.limit == 20
+    document["data"] = document["data"][:5]
+    assert read_page(orjson.dumps(document), address(0), sweep=1, limit=None).read.limit == 5
+    document["data"] = []
+    assert read_page(orjson.dumps(document), address(0), sweep=1, limit=None).read.limit == 20
 
 
 def test_what_does_not_fit_is_set_aside_and_named() -> None:
@@ -93,40 +122,8 @@ def test_a_limit_leaves_out_what_lies_beyond_and_what_is_featured(offset: int, k
     assert len(page_of(Catalogue(100), offset, limit=30).listings) == kept
 
 
-def test_the_pages_of_a_catalogue_lead_to_each_other() -> None:
-    first = page_of(Catalogue(90), 0)
-    following, end = further_pages(first.read, first.next, end=None, limit=None)
-    assert (following, end) == ([20, 40, 60, 80], 100)
-    for offset in following:
-        page = page_of(Catalogue(90), offset)
-        assert further_pages(page.read, page.next, end=end, limit=None) == ([], end)
-
-
-def test_every_second_sweep_is_half_a_page_off() -> None:
-    first = page_of(Catalogue(90), 0, sweep=2)
-    assert further_pages(first.read, first.next, end=None, limit=None)[0] == [10, 30, 50, 70]
-
-
-@pytest.mark.parametrize(("sweep", "offsets"), [(1, [20, 40, 60, 80]), (2, [10, 30, 50, 70])])
-def test_without_a_total_each_page_leads_to_the_next(sweep: int, offsets: list[int]) -> None:
-    followed, end = [0], None
-    for offset in followed:  # grows meanwhile
-        document = Catalogue(90).page(offset, 20, BASE, QUERY)
-        del document["meta"]["total"]
-        page = read_page(orjson.dumps(document), address(offset), sweep=sweep, limit=None)
-        further, end = further_pages(page.read, page.next, end=end, limit=None)
-        followed += further
-    assert followed == [0, *offsets]
-
-
-def test_a_catalogue_that_grew_is_followed_to_its_end_but_not_beyond_a_limit() -> None:
-    page = page_of(Catalogue(130), 80)
-    assert further_pages(page.read, page.next, end=100, limit=None)[0] == [100]
-    assert further_pages(page.read, page.next, end=100, limit=100)[0] == []
-
-
 def walk(catalogue: Catalogue, offsets: list[int], sweep: int = 1, limit: int | None = None) -> Walks:
-    walks = Walks(limit)
+    walks = Walks(limit=limit, most=10**6)
     for offset in offsets:
         walks.add(page_of(catalogue, offset, sweep, limit), address(offset))
     return walks

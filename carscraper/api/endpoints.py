@@ -191,9 +191,20 @@ def check_search_link(base_url: str, url: str) -> None:
 
 
 def page_limit(url: str) -> int | None:
-    """How many listings a page was asked for; None when the address does not say."""
-    limits = [value for name, value in parse_qsl(urlsplit(url).query) if name == "page[limit]"]
+    """How many listings a link of the API asks for; None when it does not say."""
+    try:
+        query = parse_qsl(urlsplit(url).query, keep_blank_values=True)
+    except ValueError:
+        return None
+    limits = [value for name, value in query if name == "page[limit]"]
     return int(limits[0]) if len(limits) == 1 and _OFFSET.fullmatch(limits[0]) and int(limits[0]) else None
+
+
+def search_of(url: str) -> str:
+    """What a link of the API searches, the same for all of its pages."""
+    parts = urlsplit(url)
+    query = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "page[offset]"]
+    return f"{parts.path}?{urlencode(query)}"
 
 
 def _base_url_problem(text: str) -> str:

@@ -66,6 +66,9 @@ FAULTS: Final[dict[str, dict[str, Any]]] = {
     # of `data`, featured ones included, or with `whole` in the whole answer, and of a value; the value {"drop": true}
     # takes the member away. Of the rows those are hit whose id leaves less than `share` when divided by 100.
     "shape": {"sets": [], "share": 100, "whole": False},
+    # A page of listings that names a `next` one, also past the end, unless that is false; with `listings`, its rows are
+    # those at its offset modulo that, so that they come again and again; with `total`, it tells that one.
+    "endless": {"next": True, "listings": 0, "total": 0},
 }
 _CHOICES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("truncate", "way"): ("length", "chunked", "close", "gzip"),

@@ -98,6 +98,8 @@ class StandIn:
         if target.partition("?")[0] == "/robots.txt" and fault is None:
             return await finish(request, web.Response(text=ROBOTS))
         status, document = self._document(request.host, target)
+        if fault is not None and fault.kind == "endless":
+            document, fault = self._endless(request.host, target, document, fault), None
         if fault is None:
             return await send(request, status, document)
         return await send_wrongly(request, fault, status, document)
@@ -110,6 +112,25 @@ class StandIn:
         wanted = SPEC_PATH.fullmatch(path)
         document = self.catalogue.spec(unquote(wanted[1]), int(wanted[2])) if wanted else None
         return (404, _error("not found")) if document is None else (200, document)
+
+    def _endless(self, host: str, target: str, page: Any, fault: Fault) -> Any:
+        """A listing page that does not know its end; see `FAULTS`."""
+        offset, limit = (
+            int(re.findall(rf"page%5B{name}%5D=(\d+)", target)[0]) for name in ("offset", "limit")
+        )
+        options = fault.options
+
+        def at(other: int) -> str:
+            return re.sub(r"(page%5Boffset%5D=)\d+", rf"\g<1>{other}", target)
+
+        if options["listings"]:
+            _, same = self._document(host, at(offset % options["listings"]))
+            page["data"] = same["data"]
+        if options["next"]:
+            page["links"]["next"] = f"http://{host}{at(offset + limit)}"
+        if options["total"]:
+            page["meta"]["total"] = options["total"]
+        return page
 
     def _page(self, base_url: str, query: list[Parameter]) -> tuple[int, Any]:
         numbers = {name: value for name, value in query if name in ("page[offset]", "page[limit]")}

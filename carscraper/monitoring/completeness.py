@@ -188,7 +188,7 @@ class Completeness:
         sweep = reading.sweeps + 1
         logger.info("The catalogue moved while it was read; reading its pages again (sweep %d)", sweep)
         self._crawler.stats.set_value("catalogue/sweeps", sweep)
-        self._crawler.engine.crawl(spider.page_request(0, self._config.page_size, sweep=sweep, end=None))
+        self._crawler.engine.crawl(spider.page_request(0, self._config.page_size, sweep=sweep))
         return True
 
     async def _finish(
@@ -329,6 +329,7 @@ class Completeness:
             dead,
             spec_missing=kept.spec_missing,
             limit=self._spider.limit,
+            most=self._config.max_listings,
             unfinished=unfinished,
             unwritable=self._crawler.stats.get_value("frontier/unwritable", 0),
             max_drift=self._config.max_drift,

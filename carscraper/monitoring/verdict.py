@@ -13,6 +13,9 @@ slipped past:
 A sweep that is not still, without an overlap all the way, is followed by another, up to a bound. Featured
 listings come out of their order; how many rows of a page are featured follows from its length, and an overlap
 counts only when it has more rows than that.
+
+A walk that had to be ended, because page after page brought nothing new or there were more listings than are believed,
+is never complete, however well its pages fit together: nobody knows what the site still meant to show.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from carscraper.api.deviations import Deviations, add, departures
 from carscraper.items import OddSpec, PageRead, SetAside
+from carscraper.walk import idle_tail
 
 if TYPE_CHECKING:
     from carscraper.pipelines.waiting import Spooled
@@ -59,7 +63,7 @@ class Verdict:
     """Different listings kept."""
     expected: int
     """Listings that there were, as the API said at the beginning of the last sweep; with a limit, or when it did
-    not say, those that the pages named.
+    not say or said less than it showed, those that the pages named.
     """
     without_specs: int
     """Listings kept whose specs the API does not have."""
@@ -113,10 +117,12 @@ class Reading:
 
 def needs_another_sweep(reading: Reading, max_sweeps: int) -> bool:
     """True when listings may have slipped past and another walk over the pages can find them."""
+    reading = _believed(reading)
     last = reading.sweep(reading.sweeps)
     return (
         0 < reading.sweeps < max_sweeps
         and _covers_all(last)
+        and _ended_early(last) is None
         and not _is_still(last)
         and not _overlaps_to_the_end(reading.pages)
     )
@@ -130,6 +136,7 @@ def reach_verdict(
     *,
     spec_missing: Sequence[str] = (),
     limit: int | None = None,
+    most: int | None = None,
     unfinished: int = 0,
     unwritable: int = 0,
     max_drift: float = 1.0,
@@ -139,9 +146,11 @@ def reach_verdict(
 
     `kept` holds ids, `spec_missing` those kept without a specification that could not be had. `unfinished` counts
     requests that nobody has made yet, `unwritable` those that were refused by the frontier; either makes the crawl
-    incomplete. With a `limit`, what counts is that every listing named was kept. `max_drift` is the share of what
-    cannot be used above which the API counts as changed; with `freeze`, nothing may depart from the known shape.
+    incomplete. No page was asked for at the place `most` or beyond. With a `limit`, what counts is that every listing
+    named was kept. `max_drift` is the share of what cannot be used above which the API counts as changed; with
+    `freeze`, nothing may depart from the known shape.
     """
+    reading = _believed(reading)
     last = reading.sweep(reading.sweeps)
     named = {listing for page in reading.pages for listing in page.ids}
     aside = _still_aside(reading.set_aside, kept)
@@ -175,10 +184,16 @@ def reach_verdict(
     if missing:
         reasons.append(f"{len(missing)} listings that the API named were not kept")
     if last and not limit and not unfinished:
-        if not _covers_all(last):
+        if ended_early := _ended_early(last, most):
+            reasons.append(ended_early)
+        elif not _covers_all(last):
             reasons.append("not every listing page could be read")
         elif len(kept) + len(aside) < expected:
-            reasons.append(f"{expected - len(kept) - len(aside)} listings of the API's total never turned up")
+            end = max((page.offset for page in last if page.ids), default=0)
+            reasons.append(
+                f"{expected - len(kept) - len(aside)} listings of the API's total never turned up; the last page that "
+                f"named any begins at offset {end}"
+            )
         elif not _is_still(last) and not _overlaps_to_the_end(reading.pages):
             reasons.append(f"the catalogue moved too much in {reading.sweeps} sweeps to be sure")
     catalogue_complete = not reasons
@@ -271,6 +286,36 @@ def believable(verdict: Verdict, before: int, min_kept_share: float) -> Verdict:
     return replace(verdict, complete=False, catalogue_complete=False, reasons=[*verdict.reasons, reason])
 
 
+def _believed(reading: Reading) -> Reading:
+    """The same without the totals of a sweep that has shown more listings than they say."""
+    wrong = {
+        page.sweep
+        for page in reading.pages
+        if page.total is not None and page.ids and page.offset >= page.total
+    }
+    if not wrong:
+        return reading
+    pages = [replace(page, total=None) if page.sweep in wrong else page for page in reading.pages]
+    return replace(reading, pages=pages)
+
+
+def _ended_early(pages: Sequence[PageRead], most: int | None = None) -> str | None:
+    """Why a walk was ended, and at which page, when the site would have had it go on."""
+    page = pages[-1]
+    after, announced = page.offset + page.limit, pages[0].total or 0
+    if page.last and after >= announced:
+        return None
+    where = f"the pages were read to offset {page.offset} and no further"
+    though = (
+        f"though the site announces {announced} listings" if page.last else "though that one names a next"
+    )
+    if idle := idle_tail(pages):
+        return f"{where}: the last {idle} of them brought nothing new, {though}"
+    if most is not None and after >= most:
+        return f"{where}: CARS_MAX_LISTINGS is {most}, {though}"
+    return None
+
+
 def _covers_all(pages: Sequence[PageRead]) -> bool:
     """True when the pages leave no gap between the first listing and the total that was named last; without one, the
     end is a page that names no next one.
@@ -317,7 +362,7 @@ def _overlaps_to_the_end(pages: Sequence[PageRead]) -> bool:
 
 
 def _reaches_end(page: PageRead) -> bool:
-    return page.last if page.total is None else page.offset + page.limit >= page.total
+    return page.last and (page.total is None or page.offset + page.limit >= page.total)
 
 
 def _featured(page: PageRead, pages: Iterable[PageRead]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -15,6 +15,7 @@ from carscraper.api.endpoints import (
     SpecKey,
     check_search_link,
     page_offset,
+    search_of,
     search_url,
     spec_url,
 )
@@ -23,13 +24,14 @@ from carscraper.config import Config
 from carscraper.exceptions import ApiError, StartUrlRefused
 from carscraper.fingerprints import DISTINCT
 from carscraper.identity import crawl_clock
-from carscraper.items import Car, OddSpec, SpecGroups
-from carscraper.pages import ListingPage, further_pages, read_page, read_specs, time_text
+from carscraper.items import Car, OddSpec, PageRead, SpecGroups
+from carscraper.pages import ListingPage, read_page, read_specs, time_text
 from carscraper.queued import queued_requests
 from carscraper.responses.middleware import FETCHED_AT, PAGE, STORE_KEY, response_store
 from carscraper.responses.pages import PageName
 from carscraper.searches import Search
 from carscraper.settings import USER_AGENT
+from carscraper.walk import AHEAD, Plan, Seen, called_for, followed_by, plan
 from carscraper.weighed import WeighedCache
 
 if TYPE_CHECKING:
@@ -57,9 +59,10 @@ _PAGE_PRIORITY, _SPEC_PRIORITY = 0, 10
 class CarsSpider(Spider):
     """Reads every listing of the API and merges each with the specification of its car.
 
-    The first page tells the total; from it follow all other pages, and from the last page its `next`, so that
-    a catalogue that grows is read to its end. A page's specs are looked up in the response store many at once:
-    a hit yields the `Car`, a miss a request that carries the listings that wait for it.
+    The first page tells the total; from there on each page calls for some of those after it, and the last one is
+    followed, so that a catalogue that grows is read to its end and none is walked over for ever (`walk.py`). A
+    page's specs are looked up in the response store many at once: a hit yields the `Car`, a miss a request that carries
+    the listings that wait for it.
 
     Arguments (`-a NAME=VALUE`): `make`, `model`, `variant`, `province`, `year`, `price`, `mileage`,
     `new_or_used`, `keyword`, the API's own filters; `limit`, how many listings to read at most, newest first.
@@ -76,6 +79,7 @@ class CarsSpider(Spider):
         self.queued = queued_requests(config.api_url, self.filters, clock=self._now)
         self._read: WeakKeyDictionary[Response, ListingPage] = WeakKeyDictionary()
         self._odd_specs: set[str] = set()
+        self._seen = Seen()
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
@@ -110,16 +114,19 @@ class CarsSpider(Spider):
 
     async def start(self) -> AsyncIterator[Request]:
         """The first page of the first sweep."""
-        yield self.page_request(0, self._config.page_size, sweep=1, end=None)
+        yield self.page_request(0, self._config.page_size, sweep=1)
 
-    def page_request(self, offset: int, limit: int, *, sweep: int, end: int | None) -> Request:
-        """One listing page. `end` is where the pages that the first one announced end; None for the first one
-        itself.
+    def page_request(
+        self, offset: int, limit: int, *, sweep: int, plan: Plan | None = None, idle: int = 0
+    ) -> Request:
+        """One listing page. `plan` is what the first one says of the others; None for the first one itself. `idle`
+        pages before it, one after the other, have brought nothing new.
         """
+        walk = plan and plan.as_list
         return Request(
             search_url(self._config.api_url, offset=offset, limit=limit, filters=self.filters),
             callback=self.parse_page,
-            cb_kwargs={"sweep": sweep, "end": end},
+            cb_kwargs={"sweep": sweep, "walk": walk, "idle": idle},
             meta={DISTINCT: str(sweep), PAGE: True, "verbatim_url": True},
             priority=_PAGE_PRIORITY,
         )
@@ -132,25 +139,33 @@ class CarsSpider(Spider):
         try:
             url = data.decode().strip()
             check_search_link(self._config.api_url, url)
-            return [self._start_page(url, page_offset(url))]
+            page_offset(url)
+            return [self._start_page(url)]
         except (UnicodeDecodeError, ApiError) as error:
             raise StartUrlRefused(f"not a listing page of {self._config.api_url}: {error}") from error
 
-    def _start_page(self, url: str, offset: int) -> Request:
+    def _start_page(self, url: str, idle: int = 0) -> Request:
         return Request(
             url,
             callback=self.parse_page,
-            cb_kwargs={"sweep": 0, "end": offset},
+            cb_kwargs={"sweep": 0, "walk": None, "idle": idle},
             meta={DISTINCT: "0", PAGE: True, "verbatim_url": True},
             priority=_PAGE_PRIORITY,
         )
 
-    async def parse_page(self, response: Response, sweep: int, end: int | None) -> AsyncIterator[Any]:
+    async def parse_page(
+        self, response: Response, sweep: int, walk: list[int] | None, idle: int
+    ) -> AsyncIterator[Any]:
         """Yields the page's cars whose specs are known, requests for the other specs, further pages, and a
         `PageRead`.
         """
         page = self._page(response, sweep)
-        for request in self._further_pages(page, end):
+        self._note_astray(page)
+        if sweep:
+            further = self._further_pages(page.read, Plan(*walk) if walk else None, idle)
+        else:
+            further = self._further_start_page(page, search_of(response.url), idle)
+        for request in further:
             yield request
         small = len(response.body) <= _SMALL_PAGE
         async for output in self._with_specs(page.listings, self._fetched_at(response), small=small):
@@ -249,19 +264,51 @@ class CarsSpider(Spider):
             priority=_SPEC_PRIORITY,
         )
 
-    def _further_pages(self, page: ListingPage, end: int | None) -> Iterable[Request]:
-        """From the first page all others by their offsets; from the last of those, whatever follows."""
-        read = page.read
-        if read.sweep == 0:
-            if page.next:
-                yield self._start_page(page.next, read.offset + read.limit)
-            return
-        if end is None and read.total is not None:
-            total = min(read.total, self.limit or read.total)
+    def _further_pages(self, read: PageRead, known: Plan | None, idle: int) -> Iterator[Request]:
+        """The pages that this one calls for, and the one that follows it."""
+        most = self._config.max_listings
+        planned = known or plan(read, limit=self.limit, most=most)
+        if known is None and read.total is not None:
+            total = min(read.total, self.limit or read.total, most)
             self.crawler.stats.set_value("catalogue/total", total)
-        following, end = further_pages(read, page.next, end=end, limit=self.limit)
-        for at in following:
-            yield self.page_request(at, read.limit, sweep=read.sweep, end=end)
+        idle = 0 if self._seen.brings_news(str(read.sweep), read) else idle + 1
+        if known is None or not idle:
+            offsets = called_for(planned, read.sweep, read.offset)
+            for at in self._seen.not_queued(planned, read.sweep, offsets):
+                yield self.page_request(at, planned.stride, sweep=read.sweep, plan=planned)
+        after = followed_by(planned, read, limit=self.limit, most=most)
+        if after is not None and self._goes_on(read, idle):
+            yield self.page_request(after, read.limit, sweep=read.sweep, plan=planned, idle=idle)
+
+    def _further_start_page(self, page: ListingPage, search: str, idle: int) -> Iterator[Request]:
+        """The page after one of a search that was pushed."""
+        idle = 0 if self._seen.brings_news(search, page.read) else idle + 1
+        beyond = page.read.offset + page.read.limit >= self._config.max_listings
+        if page.next and not beyond and self._goes_on(page.read, idle):
+            yield self._start_page(page.next, idle)
+
+    def _goes_on(self, read: PageRead, idle: int) -> bool:
+        """Whether a page is followed by the next; not when too many in a row have brought nothing new."""
+        if idle < AHEAD:
+            return True
+        self.logger.warning(
+            "No page is asked for after the one at offset %d: %d in a row have brought nothing new",
+            read.offset,
+            idle,
+        )
+        return False
+
+    def _note_astray(self, page: ListingPage) -> None:
+        """Count next pages that lead astray, and say so once."""
+        if page.astray is None:
+            return
+        if not self.crawler.stats.get_value("pages/astray"):
+            self.logger.warning(
+                "The page at offset %d names a next one that leads astray, and that is not followed: %.200r",
+                page.read.offset,
+                page.astray,
+            )
+        self.crawler.stats.inc_value("pages/astray")
 
     def _now(self) -> float:
         return crawl_clock(self.crawler)()

@@ -45,13 +45,17 @@ def spider_of(api_url: str) -> CarsSpider:
 SPIDER = spider_of(API)
 
 
+FIRST = {"sweep": 1, "walk": None, "idle": 0}
+"""What the first page of a sweep is asked for with."""
+
+
 def page(api_url: str = API, **departing: Any) -> dict[str, Any]:
     """A listing page as the crawl queues it, but for what departs."""
     return {
         "v": 1,
         "url": search_url(api_url, offset=40, limit=20),
         "meta": {DISTINCT: "1", PAGE: True, "verbatim_url": True},
-        "cb_kwargs": {"sweep": 1, "end": 200},
+        "cb_kwargs": {"sweep": 1, "walk": [20, 200], "idle": 0},
         "callback": "parse_page",
         **departing,
     }
@@ -89,8 +93,8 @@ def test_what_the_crawl_queues_comes_back() -> None:
     """The counterpart; whole crawls, all over the tests, are another."""
     for document in (
         page(),
-        page(cb_kwargs={"sweep": 1, "end": None}),
-        with_meta(page(cb_kwargs={"sweep": 0, "end": 40}), **{DISTINCT: "0"}),
+        page(cb_kwargs=FIRST, url=search_url(API, offset=0, limit=20)),
+        with_meta(page(cb_kwargs={**FIRST, "sweep": 0, "idle": 3}), **{DISTINCT: "0"}),
         spec(),
         with_rows(["a_-9", "http://a.test/", "2024-01-01T00:00:00.000Z", {}]),
     ):
@@ -98,7 +102,7 @@ def test_what_the_crawl_queues_comes_back() -> None:
         assert orjson.loads(encode(request, SPIDER)) == document
 
 
-OWN = {"sweep": 1, "end": None}
+OWN = {"sweep": 1, "walk": [20, 200], "idle": 0}
 
 
 @pytest.mark.parametrize(
@@ -122,10 +126,17 @@ OWN = {"sweep": 1, "end": None}
         (with_meta(page(), **{PAGE: 1}), f"meta.{PAGE}: not what this spider queues"),
         (page(meta={PAGE: True, "verbatim_url": True}), f"meta.{DISTINCT}: missing"),
         (with_meta(page(), **{DISTINCT: "2"}), f"meta.{DISTINCT}: not that of the sweep"),
-        (page(cb_kwargs={"sweep": -1, "end": None}), "cb_kwargs.sweep: not what this spider queues"),
-        (page(cb_kwargs={"sweep": True, "end": None}), "cb_kwargs.sweep: not what this spider queues"),
-        (page(cb_kwargs={"sweep": 1, "end": 10**12}), "cb_kwargs.end: not what this spider queues"),
-        (page(cb_kwargs={"sweep": 1}), "cb_kwargs.end: missing"),
+        (page(cb_kwargs={**OWN, "sweep": -1}), "cb_kwargs.sweep: not what this spider queues"),
+        (page(cb_kwargs={**OWN, "sweep": True}), "cb_kwargs.sweep: not what this spider queues"),
+        (page(cb_kwargs={**OWN, "walk": [20, 10**12]}), "cb_kwargs.walk: not what this spider queues"),
+        (page(cb_kwargs={**OWN, "walk": [0, 200]}), "cb_kwargs.walk: not what this spider queues"),
+        (page(cb_kwargs={**OWN, "walk": [20]}), "cb_kwargs.walk: not what this spider queues"),
+        (page(cb_kwargs={**OWN, "idle": -1}), "cb_kwargs.idle: not what this spider queues"),
+        (page(cb_kwargs={**OWN, "idle": 64}), "cb_kwargs.idle: not what this spider queues"),
+        (page(cb_kwargs=FIRST), "cb_kwargs.walk: only the first page of a sweep has none"),
+        (page(url=search_url(API, offset=0, limit=20)), "cb_kwargs.walk: only the first page of a sweep"),
+        (with_meta(page(cb_kwargs={**OWN, "sweep": 0}), **{DISTINCT: "0"}), "cb_kwargs.walk: there is none"),
+        (page(cb_kwargs={"sweep": 1, "idle": 0}), "cb_kwargs.walk: missing"),
         (page(cb_kwargs={**OWN, "x": 1}), "cb_kwargs.x: this spider queues none"),
         (page(url="http://evil.test/v3/vehicle?page%5Boffset%5D=0"), "url: "),
         (page(url=search_url(API, offset=40, limit=20).replace("https", "http")), "url: "),
@@ -176,7 +187,7 @@ PATHS = st.sampled_from(
             ("meta", name)
             for name in (DISTINCT, PAGE, STORE_KEY, "verbatim_url", "proxy", "handle_httpstatus_list")
         ),
-        *(("cb_kwargs", name) for name in ("sweep", "end", "listings", "response")),
+        *(("cb_kwargs", name) for name in ("sweep", "walk", "idle", "listings", "response")),
     ]
 )
 
@@ -201,7 +212,7 @@ def test_any_document_is_of_the_declared_shape_or_refused(
         assert request.errback is None
         assert request.callback in (SPIDER.parse_page, SPIDER.parse_spec)
         assert {*request.meta} <= {DISTINCT, PAGE, STORE_KEY, "verbatim_url", "handle_httpstatus_list"}
-        assert {*request.cb_kwargs} in ({"sweep", "end"}, {"listings"})
+        assert {*request.cb_kwargs} in ({"sweep", "walk", "idle"}, {"listings"})
     assert len(said) < 1000
     assert said.isprintable()
 
@@ -257,7 +268,7 @@ def test_an_honest_crawl_goes_on_beside_them_and_names_each(
             {**honest, "errback": "parse_spec"},
             page(site.url, url=f"{elsewhere.url}fw/public/v3/vehicle?page%5Boffset%5D=40"),
             page(site.url, url=search_url(site.url, offset=0, limit=20, filters=SearchFilters(make="Audi"))),
-            {"v": 1, "url": asked, "callback": "parse_page", "cb_kwargs": {"sweep": 1, "end": None}},
+            {"v": 1, "url": asked, "callback": "parse_page", "cb_kwargs": FIRST},
             with_rows(["7", "javascript:alert(1)", READ_AT, {}], url=honest["url"]),
             with_rows(["7", "", "9998-12-31T00:00:00.000Z", {}], url=honest["url"]),
             {**honest, "\x1b[31m" * 100: 1},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,10 +68,12 @@ def test_a_page_that_was_never_read_leaves_a_gap() -> None:
 
 
 def test_a_total_that_never_turns_up_is_not_complete() -> None:
-    pages = [page(0, "abcd", 5), PageRead(1, 4, 1, 5, [], 0)]
+    pages = [page(0, "abcd", 5), PageRead(1, 4, 1, 5, [], 0, last=True)]
     reached = verdict(pages, "abcd")
     assert not reached.complete
-    assert "1 listings of the API's total never turned up" in reached.reasons
+    assert reached.reasons == [
+        "1 listings of the API's total never turned up; the last page that named any begins at offset 0"
+    ]
 
 
 def test_nothing_read_is_not_complete() -> None:
@@ -121,8 +124,8 @@ def test_a_row_that_may_be_a_featured_one_is_no_overlap() -> None:
 
 def test_a_listing_that_slips_past_twice_is_not_declared_away() -> None:
     """a was there all the time, as the last one; as many were kept as the total says."""
-    first = [page(0, "jihg", 10), page(4, "gfed", 11), page(8, "medcb", 13), PageRead(1, 12, 1, 12, [], 0)]
-    second = [page(0, "kjih", 11, 2), page(4, "edcb", 9, 2), PageRead(2, 8, 1, 8, [], 0)]
+    first = [page(0, "jihg", 10), page(4, "gfed", 11), page(8, "medcb", 13), page(12, "", 12)]
+    second = [page(0, "kjih", 11, 2), page(4, "edcb", 9, 2), page(8, "", 8, 2)]
     assert needs_another_sweep(Reading([*first, *second], []), 4)
     assert not verdict([*first, *second], "bcdefghijkm").complete
 
@@ -151,6 +154,41 @@ def test_without_a_total_only_overlapping_pages_say_that_nothing_slipped_past() 
 def test_without_a_total_a_walk_that_broke_off_is_not_complete() -> None:
     broken = untold(still("abcdefghij")[:2])
     assert "not every listing page could be read" in verdict(broken, "abcdefgh").reasons
+
+
+def test_a_total_that_is_less_than_was_shown_is_not_believed() -> None:
+    first = [replace(one, total=3) for one in still("abcdefgh")]
+    assert needs_another_sweep(Reading(first, []), 4)
+    second = [page(0, "abcd", 8, 2), page(2, "cdef", 8, 2), page(6, "gh", 8, 2)]
+    reached = verdict([*first, *(replace(one, total=3) for one in second)], "abcdefgh")
+    assert (reached.complete, reached.expected) == (True, 8)
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        (
+            PageRead(1, 8, PAGE, 8, [], 0),
+            "the pages were read to offset 8 and no further: the last 1 of them brought nothing new, though that one "
+            "names a next",
+        ),
+        (
+            PageRead(1, 8, PAGE, 99, list("efgh"), 0, last=True),
+            "the pages were read to offset 8 and no further: the last 1 of them brought nothing new, though the site "
+            "announces 99 listings",
+        ),
+        (
+            PageRead(1, 8, PAGE, 99, list("ijkl"), 0),
+            "the pages were read to offset 8 and no further: CARS_MAX_LISTINGS is 12, though that one names a next",
+        ),
+    ],
+)
+def test_a_walk_that_was_ended_is_not_complete_and_names_the_page(tail: PageRead, reason: str) -> None:
+    pages = [*(replace(one, total=tail.total) for one in still("abcdefgh")), tail]
+    reached = verdict(pages, "abcdefghijkl", most=12)
+    assert reached.reasons == [reason]
+    if "MAX" not in reason:
+        assert not needs_another_sweep(Reading(pages, []), 4)
 
 
 @st.composite

@@ -171,3 +171,15 @@ def test_a_catalogue_that_had_collapsed_is_no_more_believed_when_it_is_built_aga
     run = file_house.reparse(settings={"CARS_MIN_KEPT_SHARE": 0})
     assert run.wait(SECONDS) == 0, run.log
     assert len(json.loads((file_house.output_dir / "cars.json").read_bytes())) == 5
+
+
+def test_a_walk_that_was_ended_is_built_again_as_it_was(
+    house: House, stand_in: Callable[..., StandIn]
+) -> None:
+    site = stand_in(60, rules=[{"match": "/v3/vehicle", "fault": "endless", "listings": 60, "total": 10**9}])
+    records = house.crawled(site, status=1, settings={"CARS_PAGE_SIZE": 20})
+    crawled = json.loads((house.output_dir / "run.json").read_bytes())
+    assert house.reparsed(status=1) == records
+    [reason] = json.loads((house.output_dir / "run.json").read_bytes())["reasons"]
+    assert [reason] == crawled["reasons"]
+    assert "brought nothing new, though that one names a next" in reason

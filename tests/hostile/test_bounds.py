@@ -9,13 +9,14 @@ import asyncio
 import gzip
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zstandard
 
+from carscraper.responses.origin import _BEHIND, OriginStore
 from carscraper.responses.redis import _HEADER
 from carscraper.responses.sqlite import SqliteResponseStore
 from tests.crawling import Crawl, crawl
@@ -36,14 +37,16 @@ def watched(
     *,
     settings: Mapping[str, object] | None = None,
     redis_url: str | None = None,
+    prepare: Callable[[str], None] = lambda url: None,
 ) -> tuple[int, Crawl, RawSite]:
-    """Crawl the catalogue; the exit status, once the memory was found to be little."""
+    """Crawl the catalogue; the exit status, once the memory was found to be little. `prepare` is called before, with
+    the site's address.
+    """
     asked = {**FEW_TRIES, **(settings or {})}
-    with (
-        RawSite(catalogue) as site,
-        crawl(site.url, output_dir, settings=asked, redis_url=redis_url) as run,
-    ):
-        status, memory = wait_and_watch(run, SECONDS)
+    with RawSite(catalogue) as site:
+        prepare(site.url)
+        with crawl(site.url, output_dir, settings=asked, redis_url=redis_url) as run:
+            status, memory = wait_and_watch(run, SECONDS)
     assert memory < MEMORY, run.log
     assert "Traceback" not in run.log
     return status, run, site
@@ -247,12 +250,15 @@ def test_answers_in_redis_that_unpack_to_64_mb_each_count_as_missing(tmp_path: P
     frame, url = bomb(2**26), b"http://h/x"
     value = _HEADER.pack(1, 200, time.time(), len(url)) + url + frame
     assert len(value) * 100 < 500_000
-    with RedisServer() as server:
+
+    def fill(site_url: str) -> None:
         with server.client() as client:
             for number in range(100):
-                client.set(f"{{cars}}:response:code{number}=/2017", value, ex=30 * 86_400)
-            client.set("{cars}:response:code0=/2017", b"x" * 100_000_000, ex=30 * 86_400)
-        status, run, site = watched(catalogue, tmp_path, redis_url=server.url)
+                name = f"{{cars}}:response:{site_url}{_BEHIND}code{number}=/2017"
+                client.set(name, value if number else b"x" * 100_000_000, ex=30 * 86_400)
+
+    with RedisServer() as server:
+        status, run, site = watched(catalogue, tmp_path, redis_url=server.url, prepare=fill)
     assert status == 0, run.log
     assert with_specs(run) == set(catalogue.ids)
     assert len({target for target in site.targets if "/specs/" in target}) == 100
@@ -262,15 +268,14 @@ def test_answers_in_redis_that_unpack_to_64_mb_each_count_as_missing(tmp_path: P
 def test_answers_in_the_file_that_unpack_to_64_mb_each_count_as_missing(tmp_path: Path) -> None:
     catalogue = RawCatalogue(40)
 
-    async def fill() -> None:
-        store = SqliteResponseStore(tmp_path / "responses.sqlite")
+    async def fill(site_url: str) -> None:
+        store = OriginStore(SqliteResponseStore(tmp_path / "responses.sqlite"), site_url)
         await store.open()
         for number in range(40):
             await store.put(f"code{number}=/2017", 200, "http://h/x", b'{"data": [[]]}'.ljust(2**26))
         await store.close()
 
-    asyncio.run(fill())
-    status, run, site = watched(catalogue, tmp_path)
+    status, run, site = watched(catalogue, tmp_path, prepare=lambda site_url: asyncio.run(fill(site_url)))
     assert status == 0, run.log
     assert len({target for target in site.targets if "/specs/" in target}) == 40
     assert "A stored answer is damaged and will be fetched again" in run.log

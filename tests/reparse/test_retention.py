@@ -40,7 +40,7 @@ def test_the_crawls_are_listed_with_pages_listings_bytes_and_times(
     assert first[5] <= first[6] <= second[5] <= second[6]
     assert int(second[3]) <= 30
     assert int(first[4]) > int(second[4]) > 500
-    assert (first[7], second[7]) == ("everything", "limit=30 make=Toyota")
+    assert (first[7], second[7]) == (f"{site.url} everything", f"{site.url} make=Toyota limit=30")
     assert re.fullmatch(
         r"2 crawls are kept; with specifications they take up [\d,.]+ MB of 1,073\.7 MB", total
     )

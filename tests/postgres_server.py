@@ -39,12 +39,16 @@ class PostgresServer(ServerProcess):
     """A server that runs while the `with` block does; it can be killed and started again on the same port and
     data. It asks for passwords.
 
-    `options` are lines of postgresql.conf. `fsync` is off unless they say otherwise: a kill loses nothing that
-    was written to the kernel, and the tests do not switch off the machine.
+    `options` are lines of postgresql.conf; `env` is what it finds in its environment beside ours. `fsync` is off unless
+    they say otherwise: a kill loses nothing that was written to the kernel, and the tests do not switch off the
+    machine.
     """
 
-    def __init__(self, *, options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, options: Mapping[str, str] | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__()
+        self._env = {**os.environ, **(env or {})}
         self._directory = Path(tempfile.mkdtemp(prefix="postgres-"))
         self._data = self._directory / "data"
         self._log = self._directory / "server.log"
@@ -112,7 +116,13 @@ class PostgresServer(ServerProcess):
             command += ["-c", f"{option}={value}"]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, cwd=self._directory, stdout=log, stderr=log, start_new_session=True, **self._user()
+                command,
+                cwd=self._directory,
+                env=self._env,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                **self._user(),
             )
         try:
             wait_until_listening(self.port, self._process)

@@ -37,6 +37,7 @@ from carscraper.api.units import COLUMNS
 from carscraper.exceptions import ConfigurationError, StoreError, StoreRefused, StoreUnavailable
 from carscraper.items import Car
 from carscraper.stores.contract import Refused, StoredCar, removed_until
+from carscraper.stores.postgres_answer import answered_state, is_answer
 from carscraper.stores.record import SPEC_MISSING, Record
 from carscraper.tables import utc_text
 
@@ -59,6 +60,8 @@ _DEFAULTS = {
     "keepalives_count": "3",
 }
 """Parameters of the connection, unless the DSN says otherwise."""
+_SECOND_LOOK = 5.0
+"""Seconds for the SQLSTATE of an answer that let nobody in."""
 _LOCK = 0x63617273
 """Number of the advisory lock on the layout: "cars"."""
 _PAGE = 300
@@ -114,6 +117,8 @@ class PostgresDatabase:
         self._timeout = timeout
         self._connection: _Connection | None = None
         self._lock = asyncio.Lock()
+        self._answer: tuple[str, str | None] = "", None
+        """What the server said last when it let nobody in, and its SQLSTATE."""
 
     @classmethod
     def from_dsn(cls, dsn: str, *, timeout: float = TIMEOUT) -> PostgresDatabase:
@@ -138,7 +143,7 @@ class PostgresDatabase:
         try:
             connection = await AsyncConnection.connect(**self._parameters, autocommit=True)
         except psycopg.Error as error:
-            raise self._no_connection(error) from error
+            raise await self._no_connection(error) from error
         set_json_loads(orjson.loads, connection)
         self._connection = connection
         try:
@@ -306,11 +311,25 @@ class PostgresDatabase:
             finally:
                 timer.cancel()
 
-    def _no_connection(self, error: psycopg.Error) -> StoreError:
+    async def _no_connection(self, error: psycopg.Error) -> StoreError:
         message = str(error)
-        fault = Fault.SET_UP if isinstance(error, psycopg.ProgrammingError) else connection_fault(message)
+        if isinstance(error, psycopg.ProgrammingError):
+            fault = Fault.SET_UP
+        else:
+            fault = connection_fault(message, await self._state_of(message))
         reason = _one_line(message.partition("\n")[0].rpartition("failed: ")[2]).removeprefix("FATAL: ")
-        return _ERRORS[fault](f"{self.target}: {_NAMED.sub(_UNNAMED, reason)}")
+        reason = _NAMED.sub(_UNNAMED, reason)
+        if (user := self._parameters.get("user")) and user != self._parameters.get("dbname"):
+            reason = reason.replace(f"»{user}«", "…").replace(f"« {user} »", "…").replace(f"«{user}»", "…")
+        return _ERRORS[fault](f"{self.target}: {reason}")
+
+    async def _state_of(self, message: str) -> str | None:
+        """The SQLSTATE of the server's answer; None when it has not answered, or it cannot be had."""
+        if not is_answer(message):
+            return None
+        if message != self._answer[0] or self._answer[1] is None:
+            self._answer = message, await asyncio.to_thread(answered_state, self._parameters, _SECOND_LOOK)
+        return self._answer[1]
 
 
 # The address
@@ -387,7 +406,9 @@ _SET_UP_MESSAGES = re.compile(
     r"authentication failed|no password supplied|does not exist|permission denied|pg_hba\.conf|not permitted"
     r"|certificate verify failed|does not support SSL|invalid \S+ value|could not match"
 )
-"""What is said of a connection that fails and would fail again; libpq gives no SQLSTATE of those."""
+"""What is said of a connection that fails and would fail again, where there is no SQLSTATE: by libpq itself, which
+speaks English, and by a server whose state cannot be had.
+"""
 _NAMED, _UNNAMED = re.compile(r"\b(user|role) \"[^\"]*\""), r"the \1"
 
 
@@ -395,7 +416,7 @@ def fault_of(error: psycopg.Error) -> Fault:
     """Whose fault an error on an open connection is."""
     state = error.sqlstate
     if state is not None:
-        return FAULTS.get(state) or FAULTS.get(state[:2]) or Fault.SERVER
+        return _fault_of_state(state)
     if isinstance(error, psycopg.DataError):
         return Fault.RECORD
     return (
@@ -403,11 +424,16 @@ def fault_of(error: psycopg.Error) -> Fault:
     )
 
 
-def connection_fault(message: str) -> Fault:
-    """Whose fault it is that a connection cannot be made, by what libpq says, which may be the server's words.
+def _fault_of_state(state: str) -> Fault:
+    return FAULTS.get(state) or FAULTS.get(state[:2]) or Fault.SERVER
 
-    A server that does not speak English is taken for one that is down.
+
+def connection_fault(message: str, state: str | None = None) -> Fault:
+    """Whose fault it is that a connection cannot be made: by the SQLSTATE of the server's answer, in whatever language
+    it is; without one by what libpq says, and then a server that does not speak English is taken for one that is down.
     """
+    if state is not None:
+        return _fault_of_state(state)
     return Fault.SET_UP if _SET_UP_MESSAGES.search(message) else Fault.SERVER
 
 

@@ -395,7 +395,6 @@ def test_every_kind_of_error_has_states() -> None:
         ("FATAL:  the database system is starting up", Fault.SERVER),
         ("FATAL:  sorry, too many clients already", Fault.SERVER),
         ("server closed the connection unexpectedly", Fault.SERVER),
-        ("FATAL:  Passwort-Authentifizierung für Benutzer »x« fehlgeschlagen", Fault.SERVER),
     ],
 )
 def test_whose_fault_it_is_that_there_is_no_connection(message: str, fault: Fault) -> None:

@@ -281,6 +281,28 @@ class Archive:
         write_atomically(self.directory / STATE, [state, b"\n"])
 
 
+def replace_lines(path: Path, change: Callable[[bytes], bytes | None]) -> None:
+    """Have a batch hold what `change` makes of its lines, each without its newline; None: the line goes.
+
+    The batch is absent when no line is left, else under the name that its content calls for; a crash may leave both.
+    Raises `BatchDamaged` and `OSError`.
+    """
+    with _mapped(path) as text:
+        _check(path, text)
+        before = text[:].split(b"\n")[:-1]
+    lines = [line + b"\n" for line in map(change, before) if line is not None]
+    noted = _CHECKSUM.search(path.name)
+    name = (
+        path.name[: noted.start(1)] + f"{crc32(b''.join(lines)):08x}" + path.name[noted.end(1) :]
+        if noted
+        else ""
+    )
+    if name != path.name:
+        if lines:
+            write_atomically(path.with_name(name), lines)
+        path.unlink()
+
+
 @contextlib.contextmanager
 def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
     """The content of a file, in memory only as far as it is looked at."""

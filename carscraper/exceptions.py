@@ -89,6 +89,10 @@ class BatchDamaged(CarscraperError):
     """Raised when a committed batch is not what it was; the message names the file, and the line when that is known."""
 
 
+class InUse(CarscraperError):
+    """Raised when a process works on what nobody may work on; the message names it."""
+
+
 class CodecError(CarscraperError):
     """Raised when a request cannot be written down, or what was written cannot be read back."""
 

@@ -6,10 +6,13 @@ import contextlib
 import fcntl
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
 import orjson
+
+from carscraper.exceptions import InUse
 
 STATE = "crawl.json"
 """Its name in the directory: `{"resumable": bool, "ended": bool}`."""
@@ -31,6 +34,38 @@ def hold(directory: Path) -> IO[bytes]:
             if os.path.samestat(os.fstat(lock.fileno()), (directory / _LOCK).stat()):
                 on_failure.pop_all()
                 return lock
+
+
+class Quiet:
+    """Directories of crawls in which nobody works until it is closed: a crawl that would go on in one waits."""
+
+    def __init__(self, parents: Iterable[Path]) -> None:
+        """`parents` hold a directory for each crawl; they need not be there."""
+        self._parents = list(parents)
+        self._locks: dict[Path, IO[bytes]] = {}
+
+    @property
+    def directories(self) -> list[Path]:
+        """Those that are held, sorted."""
+        return sorted(self._locks)
+
+    def take(self) -> None:
+        """Take those that are there and not held yet. Raises `InUse` when a process works on one, and `OSError`."""
+        for parent in self._parents:
+            for directory in sorted(parent.iterdir()) if parent.is_dir() else ():
+                is_ours = (directory / STATE).exists() or (directory / _LOCK).exists()
+                if is_ours and directory not in self._locks:
+                    lock = (directory / _LOCK).open("ab")
+                    self._locks[directory] = lock
+                    try:
+                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    except BlockingIOError as error:
+                        raise InUse(f"a process works on {directory}") from error
+
+    def close(self) -> None:
+        """Let others in."""
+        for lock in self._locks.values():
+            lock.close()
 
 
 def remove_abandoned(directory: Path) -> None:

@@ -100,6 +100,13 @@ class ResponseStore(Protocol):
     def iterate(self, crawl_id: str) -> AsyncIterator[StoredResponse]:
         """What was put under this crawl, in the order of the keys; what comes meanwhile may be among it or not."""
 
+    async def rewrite(self, crawl_id: str, key: str, body: bytes) -> bool:
+        """Have an answer of a crawl hold this body, and be as old, and stay as long, as it was.
+
+        True when that is so, or there is no such answer any more; what it held is in no free page of a file either.
+        False: it is not known.
+        """
+
     async def size(self) -> int:
         """Bytes that the store takes up."""
 

@@ -71,6 +71,10 @@ class OriginStore:
         """What was put under this crawl; see the contract."""
         return self._store.iterate(crawl_id)
 
+    async def rewrite(self, crawl_id: str, key: str, body: bytes) -> bool:
+        """Have an answer of a crawl, of any origin, hold this body; see the contract."""
+        return await self._store.rewrite(crawl_id, key, body)
+
     async def size(self) -> int:
         """Bytes that the store takes up, with what other origins have in it."""
         return await self._store.size()

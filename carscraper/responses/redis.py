@@ -88,6 +88,7 @@ class RedisResponseStore:
         self._max_of_crawl = max_of_crawl
         self._read_shared = self._client.register_script(_lua("read_shared"))
         self._read_of_crawl = self._client.register_script(_lua("read_of_crawl"))
+        self._rewrite_of_crawl = self._client.register_script(_lua("rewrite_of_crawl"))
         self._patience = patience
         self._clock = clock
         self._packer = Packer()
@@ -189,6 +190,12 @@ class RedisResponseStore:
             )
             for stored in self._unpacked(stretch, values, self._max_of_crawl, []):
                 yield stored
+
+    async def rewrite(self, crawl_id: str, key: str, body: bytes) -> bool:
+        """One round trip; what has expired meanwhile does not come back."""
+        name, packed = self._crawl_prefix + crawl_id, self._packer.pack(body)
+        length = await self._in_time(self._rewrite_of_crawl([name], [key, packed]))
+        return length is not None
 
     async def size(self) -> int:
         """Bytes that the server needs for all answers. Walks through the server's keys."""

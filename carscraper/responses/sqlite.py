@@ -75,6 +75,7 @@ class SqliteResponseStore:
         """Of the file that this connection has open, or is to open."""
         self._get_many, self._put = _sql("get_many"), _sql("put")
         self._crawls, self._crawl_keys = _sql("crawls"), _sql("crawl_keys")
+        self._rewrite = _sql("rewrite")
         self._oldest_crawls = _sql("oldest_crawls")
         self._remove_oldest, self._remove_crawl = _sql("remove_oldest"), _sql("remove_crawl")
 
@@ -162,6 +163,18 @@ class SqliteResponseStore:
             for stored in self._look_up(keys[start : start + _CRAWL_STRETCH], -math.inf, crawl_id):
                 yield stored
             await asyncio.sleep(0)
+
+    async def rewrite(self, crawl_id: str, key: str, body: bytes) -> bool:
+        """One transaction, which overwrites what it frees."""
+        row = {"crawl_id": crawl_id, "key": key, "body": self._packer.pack(body)}
+        try:
+            self._db.execute("PRAGMA secure_delete = ON").fetchone()
+            self._db.execute(self._rewrite, row)
+            busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            self._log.warning("An answer could not be kept in the response store", f"{self._path}: {error}")
+            return False
+        return not busy
 
     async def size(self) -> int:
         """Bytes of the file that are in use; what `prune` frees is given back to the disk."""

@@ -86,6 +86,13 @@ class Database(Protocol):
         Then deletes those that were removed `keep_removed` seconds before `removed_at`, or earlier, with their history.
         """
 
+    async def erase(self, ids: Collection[str]) -> int:
+        """Delete these listings with their history, as if they had never been read, whatever their state.
+
+        A record that is delivered afterwards brings its listing back. Returns how many there were; errors as of
+        `upsert`.
+        """
+
     def cars(self) -> AsyncIterator[StoredCar]:
         """All listings in the order of their ids, a few hundred in memory at a time; errors as of `upsert`."""
 

@@ -278,6 +278,11 @@ class MongoDatabase:
                 await self._cars.delete_many({"removed_at": {"$lte": until}})
         return marked
 
+    async def erase(self, ids: Collection[str]) -> int:
+        """As in the contract. The history of a listing is in its document."""
+        with self._errors():
+            return (await self._cars.delete_many({"_id": {"$in": list(ids)}})).deleted_count
+
     async def cars(self) -> AsyncIterator[StoredCar]:
         """As in the contract. Page by page, so that nothing is open on the server while the caller is busy."""
         page: list[Document] = []

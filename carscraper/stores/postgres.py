@@ -97,6 +97,7 @@ COPY = f"COPY incoming ({', '.join(_INCOMING)}) FROM STDIN (FORMAT BINARY)".enco
 WRITE = load_sql("write")
 MARK_REMOVED = load_sql("mark_removed")
 DELETE_REMOVED = load_sql("delete_removed")
+ERASE = load_sql("erase")
 PAGE = load_sql("page")
 
 
@@ -255,6 +256,15 @@ class PostgresDatabase:
             return marked
 
         return await self._step(mark)
+
+    async def erase(self, ids: Collection[str]) -> int:
+        """As in the contract."""
+
+        async def delete(connection: _Connection) -> int:
+            (count,) = await (await connection.execute(ERASE, {"ids": list(ids)})).fetchone() or (0,)
+            return int(count)
+
+        return await self._step(delete)
 
     async def cars(self) -> AsyncIterator[StoredCar]:
         """As in the contract. Page by page, so that nothing is open on the server while the caller is busy."""

@@ -297,3 +297,21 @@ def test_an_answer_that_is_too_old_may_be_claimed(backend, play):
         assert (await store.get(KEY, 60.0)).body == b"new"
 
     play(scenario)
+
+
+def test_an_answer_of_a_crawl_is_rewritten_and_all_else_of_it_stays(backend, play):
+    async def scenario(store):
+        await store.put("page/1", 200, URL, b"old one", crawl_id="a")
+        await store.put("page/2", 200, URL, b"other", crawl_id="a")
+        fetched_at = backend.clock.now
+        backend.clock.now += 10
+        assert await store.rewrite("a", "page/1", b"new")
+        assert await store.rewrite("a", "absent", b"new")
+        assert await store.rewrite("b", "page/1", b"new")
+        assert [stored async for stored in store.iterate("a")] == [
+            StoredResponse("page/1", 200, URL, fetched_at, b"new"),
+            StoredResponse("page/2", 200, URL, fetched_at, b"other"),
+        ]
+        assert [crawl.crawl_id for crawl in await store.crawls()] == ["a"]
+
+    play(scenario)

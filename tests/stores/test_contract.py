@@ -445,6 +445,20 @@ async def test_what_was_removed_long_ago_is_deleted_with_its_prices_when_that_is
     assert (await all_of(database))[0].first_seen == when(8)
 
 
+async def test_an_erased_listing_leaves_nothing_behind(place: Place) -> None:
+    database = await opened(place)
+    await write(database, reading("1"), reading("1", 1, 90), reading("2"), reading("3"))
+    await database.mark_removed(["1", "2"], text(1), text(2))
+    assert await database.erase(["1", "3", "never stored"]) == 2
+    assert [stored.car.id for stored in await all_of(database)] == ["2"]
+    assert place.prices("1") == place.prices("3") == []
+    assert len(place.prices("2")) == 1
+    assert await database.erase(["1"]) == await database.erase([]) == 0
+    await write(database, reading("1", 8, 70))
+    assert (await all_of(database))[0].first_seen == when(8)
+    assert place.prices("1") == [(when(8), 70)]
+
+
 async def test_thousands_are_marked_as_removed(place: Place) -> None:
     database = await opened(place)
     ids = [str(number) for number in range(5000)]

@@ -1,0 +1,111 @@
+"""Single listings taken out of the files of an output directory; all else in them stays as it is, byte for byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from carscraper.archive import replace_lines, write_atomically
+from carscraper.plain import plain_json
+
+ERASED = "erased"
+"""What is left of the reason why a listing was set aside: it quotes the listing."""
+
+_RECORD = re.compile(rb'\{"id":"([0-9A-Za-z_-]{1,64})",')
+_LONGEST = 1 << 25
+"""Bytes of a line at most, as `cars_json.py` reads them."""
+
+
+def erase_records(path: Path, ids: Collection[str], still: Callable[[], None]) -> list[str]:
+    """Take records out of a JSON array that a crawl has published. Returns their ids.
+
+    `still` is called before the new file takes the place of the old one, and raises when it may not. Raises
+    `ValueError` for a file that is none of ours, and `OSError`; then it is untouched.
+    """
+    found = [listing for listing, _ in _records(path) if listing in ids]
+    if found:
+        write_atomically(path, _array(path, ids, still), large=True)
+    return found
+
+
+def _array(path: Path, ids: Collection[str], still: Callable[[], None]) -> Iterator[bytes]:
+    separator = b"[\n"
+    for listing, line in _records(path):
+        if listing not in ids:
+            yield separator
+            yield line
+            separator = b",\n"
+    yield b"[]\n" if separator == b"[\n" else b"\n]\n"
+    still()
+
+
+def _records(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Ids and lines, these without what parts them; a record is a line."""
+    with path.open("rb") as file:
+        head = file.readline(_LONGEST)
+        if head == b"[]\n":
+            return
+        if head != b"[\n":
+            raise ValueError("it is no file that a crawl writes")
+        for line in iter(lambda: file.readline(_LONGEST), b"]\n"):
+            found = _RECORD.match(line)
+            if found is None or not line.endswith(b"\n"):
+                raise ValueError("it is damaged, or cut short")
+            yield found[1].decode(), line.removesuffix(b"\n").removesuffix(b",")
+
+
+def erase_batch(path: Path, ids: Collection[str]) -> list[str]:
+    """Take records out of a committed batch of them. Returns their ids. Raises `BatchDamaged` and `OSError`."""
+    found = []
+
+    def change(line: bytes) -> bytes | None:
+        record = _RECORD.match(line)
+        if record is None or (listing := record[1].decode()) not in ids:
+            return line
+        found.append(listing)
+        return None
+
+    replace_lines(path, change)
+    return found
+
+
+def erase_ledger(path: Path, ids: Collection[str]) -> list[str]:
+    """Take out of a committed batch of the ledger what it quotes of listings that were set aside: that they were, and
+    that a page has named them, stays, so that the crawl's verdict is the same.
+
+    Returns their ids. Raises `BatchDamaged` and `OSError`.
+    """
+    found: list[str] = []
+
+    def change(line: bytes) -> bytes:
+        entry = orjson.loads(line)
+        if entry.get("kind") != "SetAside" or not _clear(entry["item"], ids):
+            return line
+        found.append(entry["item"]["id"])
+        return orjson.dumps(entry)
+
+    replace_lines(path, change)
+    return found
+
+
+def erase_report(path: Path, ids: Collection[str]) -> list[str]:
+    """The same for `run.json`. Raises `ValueError` and `OSError`."""
+    run = orjson.loads(path.read_bytes())
+    aside = run.get("set_aside") if type(run) is dict else None
+    entries = aside if type(aside) is list else []
+    found = [entry["id"] for entry in entries if _clear(entry, ids)]
+    if found:
+        write_atomically(path, [plain_json(run, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)])
+    return found
+
+
+def _clear(entry: Any, ids: Collection[str]) -> bool:
+    """Whether there was something to clear."""
+    if type(entry) is not dict or entry.get("id") not in ids or entry.get("problem") == ERASED:
+        return False
+    entry["problem"] = ERASED
+    return True

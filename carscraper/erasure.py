@@ -1,0 +1,225 @@
+"""Single listings erased wherever this project keeps them; a crawl that runs, or can go on, is never touched."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carscraper.api.leave_out import leave_out_listings, listings_in
+from carscraper.archive import CARS, CARS_JSON, INCOMPLETE_JSON, LEDGER
+from carscraper.config import Config
+from carscraper.erased_files import erase_batch, erase_ledger, erase_records, erase_report
+from carscraper.exceptions import (
+    BatchDamaged,
+    ConfigurationError,
+    ForeignFile,
+    InUse,
+    StoreError,
+    cause,
+)
+from carscraper.frontier.build import build_frontier, is_resumable, is_shared
+from carscraper.occupancy import Quiet
+from carscraper.responses.build import build_response_store
+from carscraper.responses.pages import PageName
+from carscraper.searches import SEARCHES
+from carscraper.stores.build import SETTINGS, build_database
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+    from carscraper.responses.contract import ResponseStore
+    from carscraper.stores.contract import Database
+
+SPIDER = "cars"
+_RUN_JSON = "run.json"
+_UNREADABLE = (BatchDamaged, OSError, ValueError, KeyError, TypeError)
+"""What a file that is damaged or none of ours leads to."""
+
+
+class Erasure:
+    """Erases these listings; `say` is given a line for each place where one was found, or that cannot be reached."""
+
+    def __init__(self, settings: BaseSettings, ids: Iterable[str], say: Callable[[str], None]) -> None:
+        """Raises `ConfigurationError` for settings, and addresses of databases, that are refused."""
+        self._settings = settings
+        self._config = Config.from_settings(settings)
+        self._ids = frozenset(ids)
+        self._say = say
+        self._databases = [found for key in SETTINGS if (found := build_database(settings, key)) is not None]
+        output_dir = self._config.output_dir
+        searches = output_dir / SEARCHES
+        self._places = [output_dir, *(sorted(searches.iterdir()) if searches.is_dir() else ())]
+        self._quiet = Quiet(place / "batches" for place in self._places)
+        self.found: set[str] = set()
+        """The listings that were found anywhere."""
+        self.failed = False
+        """True when a place could not be reached, or what it has could not be read."""
+
+    async def run(self) -> None:
+        """Erase them. Raises `InUse` when a crawl runs here, or can go on, or what waits for a database names one of
+        them; `FrontierError` and `ConfigurationError` when that cannot be found out. Nothing is erased then, unless
+        a crawl began meanwhile.
+        """
+        with contextlib.closing(self._quiet):
+            self._quiet.take()
+            await self._refuse_unfinished()
+            self._refuse_waiting()
+            for place in self._places:
+                self._erase_files(place)
+            for directory in self._quiet.directories:
+                self._erase_batches(directory)
+            for settings, place_name in self._response_stores():
+                await self._erase_responses(settings, place_name)
+            for broken in sorted(self._config.output_dir.glob("responses.sqlite.broken-*[0-9]Z")):
+                self._fail(f"{broken}: cannot be read; remove it")
+            for database in self._databases:
+                await self._erase_from(database)
+
+    # What stands in the way
+
+    async def _refuse_unfinished(self) -> None:
+        """Raise `InUse` when the frontier holds a crawl: it can go on, and its requests and dead letters carry
+        listings.
+        """
+        if not is_resumable(self._settings):
+            return
+        if (
+            not is_shared(self._settings)
+            and not (Path(self._settings["JOBDIR"]) / "frontier.sqlite").exists()
+        ):
+            return
+        frontier = build_frontier(self._settings, self._config, worker="scrapy-erase", spider=SPIDER)
+        try:
+            status = await frontier.status()
+        finally:
+            await frontier.close()
+        if status.crawl_id is not None:
+            raise InUse(
+                f"crawl {status.crawl_id} has not ended, and its requests may hold the listing: finish it "
+                "(`scrapy queue retry-dead`, and the same command again), or `scrapy queue forget`"
+            )
+
+    def _refuse_waiting(self) -> None:
+        """Raise `InUse` when a record of them waits for a database, which would bring it back."""
+        wanted = [f'"{listing}"'.encode() for listing in self._ids]
+        for path in sorted((self._config.output_dir / "spool").glob("*/*/*.segment")):
+            text = path.read_bytes()
+            if any(one in text for one in wanted):
+                raise InUse(
+                    f"{path.parent} names the listing, and waits for a database: `scrapy deliver` first"
+                )
+
+    # Files
+
+    def _erase_files(self, place: Path) -> None:
+        for name in (CARS_JSON, INCOMPLETE_JSON):
+            self._try(place / name, lambda path: erase_records(path, self._ids, self._quiet.take), "removed")
+        self._try(place / _RUN_JSON, lambda path: erase_report(path, self._ids), "its reason removed")
+        for name in (CARS_JSON, INCOMPLETE_JSON, _RUN_JSON):
+            self._remove_drafts(place, f".{name}.*.tmp")
+
+    def _erase_batches(self, directory: Path) -> None:
+        for kind, erase, what in (
+            (CARS, erase_batch, "removed"),
+            (LEDGER, erase_ledger, "its reason removed"),
+        ):
+            for path in sorted(directory.glob(f"[!.]*.{kind}.jsonl")):
+                self._try(path, lambda path, erase=erase: erase(path, self._ids), what)  # type: ignore[misc]
+        self._remove_drafts(directory, ".*.tmp")
+
+    def _remove_drafts(self, directory: Path, pattern: str) -> None:
+        """Of a process that was killed: nobody reads them, and nobody works here now."""
+        for path in directory.glob(pattern):
+            path.unlink(missing_ok=True)
+
+    def _try(self, path: Path, erase: Callable[[Path], list[str]], what: str) -> None:
+        try:
+            self._note(str(path), erase(path), what)
+        except FileNotFoundError:
+            return
+        except _UNREADABLE as error:
+            why = cause(error) if isinstance(error, OSError) else str(error)
+            self._fail(f"{path} is left alone: {why}")
+
+    # The response store
+
+    def _response_stores(self) -> list[tuple[BaseSettings, str]]:
+        """The settings that lead to each, and its name; a file that is left of crawls without Redis is one too."""
+        path = self._config.output_dir / "responses.sqlite"
+        stores = [(self._settings, "the response store on Redis")] if is_shared(self._settings) else []
+        if path.exists():
+            alone = self._settings.copy()
+            alone.set("REDIS_URL", None, priority="cmdline")
+            stores.append((alone, str(path)))
+        return stores
+
+    async def _erase_responses(self, settings: BaseSettings, name: str) -> None:
+        store = build_response_store(settings, spider=SPIDER)
+        try:
+            await store.open()
+            if not await store.is_readable():
+                self._fail(f"{name}: does not answer")
+                return
+            for crawl in await store.crawls():
+                place = f"{name}: pages of crawl {crawl.crawl_id}"
+                await self._erase_pages(store, crawl.crawl_id, crawl.keys, place)
+        except (ConfigurationError, ForeignFile, ValueError) as error:
+            self._fail(f"{name}: {error}")
+        finally:
+            await store.close()
+
+    async def _erase_pages(self, store: ResponseStore, crawl_id: str, keys: list[str], place: str) -> None:
+        """All pages of a sweep that has one of them, since each page tells how many listings there are. One who is
+        killed on the way leaves pages that differ in that, so that the crawl, built again, cannot be called complete.
+        """
+        found: Counter[str] = Counter()
+        sweeps: dict[int, set[str]] = {}
+        unread = set(keys)
+        async for stored in store.iterate(crawl_id):
+            unread.discard(stored.key)
+            if named := listings_in(stored.body, self._ids):
+                found.update(named)
+                sweeps.setdefault(PageName.parse(stored.key).sweep, set()).update(named)
+        if unread:
+            self._fail(f"{place}: {len(unread)} cannot be read")
+        lost = 0
+        async for stored in store.iterate(crawl_id):
+            if gone := sweeps.get(PageName.parse(stored.key).sweep):
+                # One that cannot be written again is no page any more: the crawl, built again, lacks it and says so.
+                body = leave_out_listings(stored.body, gone) or b""
+                lost += not await store.rewrite(crawl_id, stored.key, body)
+        self._note(place, found.elements(), "removed")
+        if lost:
+            self._fail(f"{place}: {lost} could not be written again")
+
+    # Databases
+
+    async def _erase_from(self, database: Database) -> None:
+        place = f"{database.name} at {database.target}"
+        try:
+            await database.open()
+            found = [listing for listing in sorted(self._ids) if await database.erase([listing])]
+            self._note(place, found, "removed with its prices")
+        except StoreError as error:
+            self._fail(f"{database.name}: {error}")
+        finally:
+            await database.close()
+
+    # What is said
+
+    def _note(self, place: str, found: Iterable[str], what: str) -> None:
+        counts = Counter(found)
+        self.found.update(counts)
+        if counts:
+            listings = ", ".join(
+                listing if number == 1 else f"{listing} ({number} times)"
+                for listing, number in sorted(counts.items())
+            )
+            self._say(f"{place}: {what}: {listings}")
+
+    def _fail(self, line: str) -> None:
+        self.failed = True
+        self._say(f"NOT erased there: {line}")

@@ -1,0 +1,5 @@
+-- Puts another body in the place of that of an answer of a crawl, which stays as old as it was.
+--
+-- :crawl_id text, :key text, :body frame
+
+UPDATE response SET body = :body WHERE key = :key AND crawl_id = :crawl_id

@@ -83,6 +83,8 @@ class Completeness:
         """What failed while the crawl was finished, on one line."""
         self._requests = 0
         """Made by all workers of the crawl; 0 before that was looked up."""
+        self._dead_letters = 0
+        """Of a crawl that was stopped: the frontier's count, where not all of them are at hand."""
         crawler.signals.connect(self._on_idle, signals.spider_idle)
         crawler.signals.connect(self._on_closed, signals.spider_closed)
 
@@ -316,6 +318,7 @@ class Completeness:
         unfinished = status.total.queued + status.total.delayed + status.total.leased if status else 1
         dead = dead_letters.show(self._crawler, scheduler.last_dead if scheduler else [])
         if scheduler and status:
+            self._dead_letters = status.total.dead
             self._requests = crawl_numbers(status.workers, scheduler.worker, scheduler.own_numbers).requests
         await self._finish(reading, dead, unfinished=max(unfinished, 1), stopped=reason)
 
@@ -331,6 +334,7 @@ class Completeness:
             limit=self._spider.limit,
             most=self._config.max_listings,
             unfinished=unfinished,
+            dead_letters=self._dead_letters,
             unwritable=self._crawler.stats.get_value("frontier/unwritable", 0),
             max_drift=self._config.max_drift,
             freeze=self._config.schema_contract == FREEZE,
@@ -358,6 +362,7 @@ class Completeness:
         for name in ("missing", "set_aside", "given_up", "spec_missing"):
             found[f"{name}_count"] = len(found[name])
             found[name] = found[name][:_LISTED]
+        found["given_up_count"] = max(found["given_up_count"], self._dead_letters)
         return self._described(status, {"published": published, **found})
 
     def _failed_run(self) -> bytes:

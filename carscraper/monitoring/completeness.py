@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from carscraper.frontier.contract import Status
     from carscraper.spiders.cars import CarsSpider
 
 logger = logging.getLogger(__name__)
@@ -309,8 +310,7 @@ class Completeness:
     async def _on_stopped(self, reason: str) -> None:
         scheduler = frontier_scheduler(self._crawler)
         status = scheduler.last_status if scheduler else None
-        lease_seconds = self._config.lease_seconds
-        if scheduler and status and others_live(status.workers, scheduler.worker, status.now, lease_seconds):
+        if scheduler and status and self._others_live(scheduler, status):
             logger.warning("This worker has stopped; others go on with the crawl")
             self._crawler.stats.set_value("verdict/complete", False)
             return
@@ -321,6 +321,12 @@ class Completeness:
             self._dead_letters = status.total.dead
             self._requests = crawl_numbers(status.workers, scheduler.worker, scheduler.own_numbers).requests
         await self._finish(reading, dead, unfinished=max(unfinished, 1), stopped=reason)
+
+    def _others_live(self, scheduler: FrontierScheduler, status: Status) -> bool:
+        """Never with a frontier in a file: one process at a time has it, and whoever it names has died."""
+        return bool(self._crawler.settings.get("REDIS_URL")) and others_live(
+            status.workers, scheduler.worker, status.now, self._config.lease_seconds
+        )
 
     # What it all rests on
 

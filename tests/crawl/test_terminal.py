@@ -126,6 +126,23 @@ def test_ctrl_c_says_that_the_same_command_goes_on(site: Site, start: Start, tmp
     assert found["reasons"] == [why]
 
 
+def test_a_process_that_was_killed_does_not_go_on(site: Site, start: Start, tmp_path: Path) -> None:
+    """One process at a time has a `JOBDIR`: however lately another was heard of, it is gone."""
+    site.standin.faults(WITHOUT_END)
+    killed = start(jobdir=tmp_path / "job", settings=PATIENT)
+    wait_until(lambda: site.standin.counts()["specs"], SECONDS, what="a specification")
+    killed.kill()
+    run = start(jobdir=tmp_path / "job", settings=PATIENT)
+    wait_until(lambda: "Going on with crawl" in run.log, SECONDS, what="that it goes on")
+    site.standin.reset_journal()
+    wait_until(lambda: site.standin.counts()["pages"], SECONDS, what="a page")
+    run.send(signal.SIGINT)
+    assert run.wait(SECONDS) == 1, run.log
+    assert "others go on" not in run.log
+    assert re.search(r"^STOPPED: kept \d+ of ", run.log, re.MULTILINE), run.log
+    assert run.run_json()["status"] == "stopped: shutdown"
+
+
 def test_others_go_on_only_when_others_live(site: Site, start: Start) -> None:
     """The first of two workers that leaves says so; the second knows that nobody is left."""
     site.standin.faults(WITHOUT_END)

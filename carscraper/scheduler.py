@@ -38,7 +38,7 @@ from carscraper.identity import CrawlIdentity, crawl_clock, is_crawl_id, new_cra
 from carscraper.leases import Leases, Task
 from carscraper.monitoring.crawl_numbers import KEPT, LEFT, REQUESTS, TOTAL
 from carscraper.pipelines.contract import durable_stores, remote_stores
-from carscraper.pipelines.waiting import numbers
+from carscraper.pipelines.waiting import is_of_a_store, numbers
 from carscraper.responses.signals import request_waited_in_vain, request_waits
 from carscraper.start_urls import build_start_urls
 from carscraper.stopping import stop_crawl
@@ -504,9 +504,13 @@ class FrontierScheduler(BaseScheduler):
 
     def _report_what_waits(self) -> None:
         """What is acknowledged because it is on this machine's disk is counted in the same exchange."""
-        for store in remote_stores(self._crawler):
-            for name, number in numbers(store).items():
-                self.report(name, number)
+        waiting = {
+            name: number for store in remote_stores(self._crawler) for name, number in numbers(store).items()
+        }
+        for name in [name for name in self._report if is_of_a_store(name) and name not in waiting]:
+            del self._report[name]  # a report has a bound, and there may have been many in the course of time
+        for name, number in waiting.items():
+            self.report(name, number)
 
     def _want(self) -> int:
         """How many leases may come. Where there is an interval it is one until the site has been asked something, since

@@ -33,7 +33,7 @@ from carscraper.monitoring.verdict import (
 )
 from carscraper.pipelines.contract import durable_stores, remote_stores
 from carscraper.pipelines.json_batches import JsonBatchesPipeline
-from carscraper.pipelines.waiting import Spooled, numbers, waiting_elsewhere
+from carscraper.pipelines.waiting import Spooled, as_seen_here, numbers, waiting_elsewhere
 from carscraper.plain import plain_json
 from carscraper.scheduler import FrontierScheduler, frontier_scheduler
 from carscraper.stopping import is_stopping, why_stopped
@@ -265,13 +265,18 @@ class Completeness:
             status = await scheduler.frontier.status()
             if status.crawl_id != scheduler.identity.crawl_id:
                 raise FrontierLost("another worker has ended the crawl meanwhile")
+            stores = remote_stores(self._crawler)
             others = [worker for worker in status.workers if worker.worker != scheduler.identity.worker]
             alive_since = status.now - self._config.lease_seconds
-            elsewhere, awaited = waiting_elsewhere(
-                here=[numbers(store) for store in remote_stores(self._crawler)],
-                gone=[worker.report for worker in others if worker.last_seen < alive_since],
-                living=[worker.report for worker in others if worker.last_seen >= alive_since],
+            gone, living = (
+                [
+                    as_seen_here(each.report, stores)
+                    for each in others
+                    if (each.last_seen >= alive_since) is lives
+                ]
+                for lives in (False, True)
             )
+            elsewhere, awaited = waiting_elsewhere(here=map(numbers, stores), gone=gone, living=living)
             if not awaited or time.monotonic() > progress + self._config.store_patience:
                 return elsewhere
             if awaited != before:

@@ -40,6 +40,12 @@ class RemoteStore(Protocol):
     one, or one that has left and whose records this one has taken over. Also known after the spider was closed.
     """
 
+    place: int
+    """Tells the directory in which they wait from those on other disks; 0 before it is opened."""
+
+    def has_spool_of(self, worker: str) -> bool:
+        """Whether something that this worker has written is there."""
+
     async def wait_until_delivered(self) -> None:
         """Return when none waits, or the database has stood still for too long; what workers have left that ended
         meanwhile is taken over before.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from carscraper.pipelines.contract import RemoteStore
 
-_KIND = "undelivered"
-_MOST = 12
+_KIND, _PLACE = "undelivered", "place"
+_MOST = 11
 """Spools of others that a worker names for each database, the ones that it took over last: a report has a bound. One
 that it does not name keeps the number that its own worker said last.
 """
@@ -28,9 +28,30 @@ class Spooled(NamedTuple):
 
 
 def numbers(store: RemoteStore) -> dict[str, int]:
-    """What a worker reports of one store: absolute numbers by names."""
+    """What a worker reports of one store: absolute numbers by names, and on which disk they are."""
     recent = list(store.waiting.items())[-_MOST - 1 :]
-    return {f"{_KIND}:{store.name}:{worker}": number for worker, number in recent}
+    waiting = {f"{_KIND}:{store.name}:{worker}": number for worker, number in recent}
+    return {**waiting, f"{_PLACE}:{store.name}": store.place}
+
+
+def is_of_a_store(name: str) -> bool:
+    """Whether a number of that name is one of `numbers`."""
+    return name.startswith((f"{_KIND}:", f"{_PLACE}:"))
+
+
+def as_seen_here(report: Mapping[str, int], stores: Iterable[RemoteStore]) -> dict[str, int]:
+    """Another worker's report, with zeros for what it has left on this worker's own disk and is not there any more.
+
+    Whoever has delivered that may be no part of this crawl: a crawl of something else, or `scrapy deliver`.
+    """
+    seen = dict(report)
+    by_name = {store.name: store for store in stores}
+    for place in _named(report):
+        store = by_name.get(place.database)
+        on_this_disk = store is not None and report.get(f"{_PLACE}:{place.database}") == store.place
+        if store is not None and on_this_disk and not store.has_spool_of(place.worker):
+            seen[f"{_KIND}:{place.database}:{place.worker}"] = 0
+    return seen
 
 
 def waiting_elsewhere(

@@ -81,6 +81,8 @@ class Delivery:
         """Records that reached the database, those from earlier processes included."""
         self.spooled = 0
         """Records that were written to disk on their way."""
+        self.place = 0
+        """Of `Spool.place`, once it is open."""
         self.problem = ""
         """What the database said, or the system for it, when it did not answer last; empty while it does."""
         self._database = database
@@ -144,6 +146,7 @@ class Delivery:
             logger.warning("Records in %s wait for another %s than %s", left.directory, name, target)
         own = await self._on_disk(Spool.open, self._directory / self._worker, target, max_bytes=bound)
         self._spools.append(own)
+        self.place = await self._on_disk(Spool.place, self._directory)
         if waiting := self._backlog:
             logger.info("%d records of an earlier run wait for %s", waiting, self._database.name)
 
@@ -204,6 +207,10 @@ class Delivery:
         """
         gone = [name for name in self._seen if not (self._directory / name).exists()]
         return dict.fromkeys(gone, 0) | {spool.directory.name: len(spool) for spool in self._spools}
+
+    def has_spool_of(self, worker: str) -> bool:
+        """Whether something that a process of this name has written is in the directory."""
+        return (self._directory / worker).exists()
 
     async def wait_until_delivered(self) -> int:
         """Return when all have reached the database, or it has stood still for too long; how many have not."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,35 @@ def test_what_several_workers_have_left_is_delivered_at_once(
     assert lines[-1] == "nothing waits for a database"
     assert set(search.cars()) <= set(mortal.documents())
     assert spool_bytes(tmp_path) == 0
+
+
+def reported(jobdir: Path) -> int:
+    """How many records wait for a database, as the crawl's queue has been told."""
+    with closing(sqlite3.connect(f"file:{jobdir / 'frontier.sqlite'}?mode=ro", uri=True)) as file:
+        reports = [json.loads(report) for (report,) in file.execute("SELECT report FROM worker") if report]
+    return sum(
+        number for report in reports for name, number in report.items() if name.startswith("undelivered:")
+    )
+
+
+def test_a_crawl_that_goes_on_knows_what_was_delivered_meanwhile(
+    mortal: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    """Its queue has noted that records wait on the disk of a worker that was killed."""
+    site = stand_in(120, rules=[{"match": "offset%5D=1[0-9]0&", "fault": "hang"}])
+    out, jobdir = tmp_path / "out", tmp_path / "job"
+    mortal.postgres.kill()
+    with crawl(site.url, out, settings=BATCHES, env=mortal.env, jobdir=jobdir) as run:
+        file = jobdir / "frontier.sqlite"
+        wait_until(lambda: file.exists() and reported(jobdir) > 0, 60, what="records are noted to wait")
+        run.kill()
+    site.faults([])
+    mortal.postgres.start()
+    assert delivered(out, mortal, status=0)[-1] == "nothing waits for a database"
+    assert reported(jobdir) > 0
+    with crawl(site.url, out, settings=BATCHES, env=mortal.env, jobdir=jobdir) as run:
+        assert run.wait(SECONDS) == 0, run.log
+    assert_same(mortal, out)
 
 
 def test_the_spool_of_a_crawl_that_runs_is_left_to_it_and_named(

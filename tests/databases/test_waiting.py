@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from carscraper.pipelines.waiting import Spooled, waiting_elsewhere
+from carscraper.pipelines.waiting import Spooled, as_seen_here, numbers, waiting_elsewhere
 
 
 def report(**numbers: int) -> dict[str, int]:
@@ -47,3 +47,37 @@ def test_databases_are_counted_apart() -> None:
     gone = {"undelivered:MongoDB:other": 1, "undelivered:PostgreSQL:other": 2}
     elsewhere, _ = waiting_elsewhere(here=[{"undelivered:MongoDB:other": 0}], gone=[gone], living=[])
     assert elsewhere == {Spooled("PostgreSQL", "other"): 2}
+
+
+class Store:
+    """What `as_seen_here` asks of a store: `left` names the workers whose records are on its disk."""
+
+    name = "PostgreSQL"
+    undelivered = 0
+
+    def __init__(self, place: int, *left: str) -> None:
+        self.place = place
+        self.waiting = dict.fromkeys(left, 1)
+
+    def has_spool_of(self, worker: str) -> bool:
+        return worker in self.waiting
+
+    async def wait_until_delivered(self) -> None: ...
+
+    def mark_removed(self, seen: list[str], begun_at: str, removed_at: str) -> None: ...
+
+
+def test_what_is_not_on_this_disk_any_more_was_delivered_by_whomever() -> None:
+    theirs = report(gone=45, stays=2)
+    here, elsewhere = {**theirs, "place:PostgreSQL": 5}, {**theirs, "place:PostgreSQL": 6}
+    assert as_seen_here(here, [Store(5, "stays")]) == {**here, "undelivered:PostgreSQL:gone": 0}
+    assert as_seen_here(elsewhere, [Store(5, "stays")]) == elsewhere
+    assert as_seen_here(here, []) == here
+    assert as_seen_here(theirs, [Store(5)]) == theirs
+
+
+def test_a_worker_reports_on_which_disk_its_records_wait_and_not_too_many_names() -> None:
+    told = numbers(Store(5, *(f"worker-{number}" for number in range(40))))
+    assert told["place:PostgreSQL"] == 5
+    assert len(told) == 13
+    assert told["undelivered:PostgreSQL:worker-39"] == 1

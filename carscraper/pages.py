@@ -66,7 +66,7 @@ def read_page(
             total,
             [listing.id for listing in listings] + [misfit.id for misfit in page.misfits if misfit.id],
             sum(misfit.id is None for misfit in page.misfits),
-            last=page.links.next is None or (not follows and total is not None and offset + step >= total),
+            last=page.links.is_last or (not follows and total is not None and offset + step >= total),
             rejected=len(page.misfits),
             specs=list({SpecKey(listing.code, listing.year).text: None for listing in wanted.values()}),
             deviations=page.deviations,
@@ -167,7 +167,7 @@ def _step(page: SearchPage, rows: int, offset: int, asked: int) -> int:
     if offset or not rows:
         return asked
     total = page.meta.total
-    if page.links.next is None and (total is None or rows >= total):
+    if page.links.is_last and (total is None or rows >= total):
         return rows
     promoted = {listing.id for listing in page.featured}
     in_order = rows - sum(listing.id in promoted for listing in page.listings)

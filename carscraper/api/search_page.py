@@ -98,9 +98,11 @@ class Links:
     self: str | None = None
     first: str | None = None
     next: str | None = None
-    """None on the last page."""
+    """None on the last page, and where something else than text is there."""
     prev: str | None = None
     last: str | None = None
+    is_last: bool = False
+    """There are links, and none of them leads further: what cannot be read as a link does not end a catalogue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,7 @@ def _links(found: Deviations, links: dict[str, Any], *, told: bool) -> Links:
             read[name] = value
         elif value is not None:
             note(found, f"links.{name}", value)
-    return Links(**read)
+    return Links(**read, is_last=not links.get("next"))
 
 
 def _featured(

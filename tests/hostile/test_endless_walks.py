@@ -112,6 +112,21 @@ def test_a_next_page_that_is_far_away_is_said_once(site: StandIn, start: Start) 
     assert not [page for page in site.pages() if "=1000000000" in page]
 
 
+@pytest.mark.parametrize("odd", [20, None], ids=["a next page that is a number", "no links"])
+def test_a_page_that_tells_no_total_and_no_readable_next_page_does_not_pass_for_the_last(
+    odd: int | None, site: StandIn, start: Start
+) -> None:
+    gone = {"drop": True}
+    sets = [["links", gone] if odd is None else ["links.next", odd], ["meta.total", gone]]
+    site.faults([{"match": PAGE_PATH, "fault": "shape", "whole": True, "sets": sets}])
+    run = start(settings=SETTINGS)
+    assert run.wait(SECONDS) == 1, run.log
+    assert kept(run) == sorted(site.ids())
+    assert run.run_json()["kept"] == LISTINGS
+    assert run.run_json()["reasons"]
+    assert len(site.pages()) <= 4 * (PAGES + 2 * AHEAD)
+
+
 def test_more_listings_than_there_are_never_turn_up(site: StandIn, start: Start) -> None:
     site.faults([edited("meta.total", LISTINGS + 30)])
     run = start(settings=SETTINGS)

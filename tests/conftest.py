@@ -27,7 +27,7 @@ def stand_in() -> Iterator[Callable[..., StandIn]]:
         yield start
 
 
-LONG = ("throttle", "databases", "crash")
+LONG = ("throttle", "databases", "crash", "shapes", "hostile")
 """Folders whose files take longest, since they wait for clocks and servers."""
 
 

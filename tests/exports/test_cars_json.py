@@ -24,7 +24,7 @@ def test_what_a_crawl_publishes_is_read_back(tmp_path: Path) -> None:
     archive = Archive(tmp_path, "crawl", "worker")
     archive.open(resumable=False)
     archive.commit("cars", [orjson.dumps(one) + b"\n" for one in CARS])
-    archive.publish(archive.kept())
+    archive.publish(archive.kept(), complete=True)
     archive.close()
     assert list(read_cars(tmp_path / "cars.json")) == CARS
 
@@ -32,7 +32,7 @@ def test_what_a_crawl_publishes_is_read_back(tmp_path: Path) -> None:
 def test_a_crawl_that_found_nothing_is_read_back(tmp_path: Path) -> None:
     archive = Archive(tmp_path, "crawl", "worker")
     archive.open(resumable=False)
-    archive.publish(archive.kept())
+    archive.publish(archive.kept(), complete=True)
     archive.close()
     assert list(read_cars(tmp_path / "cars.json")) == []
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -126,14 +128,27 @@ def test_a_specification_that_is_too_old_is_asked_for_again_though_it_is_still_s
         assert house.reparsed() == records
 
 
-def test_a_store_that_cannot_be_used_is_named_in_one_line(file_house: House, tmp_path: Path) -> None:
+def test_a_store_of_another_program_is_named_in_one_line(file_house: House, tmp_path: Path) -> None:
     file_house.output_dir.mkdir()
-    (file_house.output_dir / "responses.sqlite").write_text("something else, and quite long " * 10)
+    with closing(sqlite3.connect(file_house.output_dir / "responses.sqlite")) as file:
+        file.execute("CREATE TABLE something_else (id)")
     run = file_house.reparse(settings={"LOG_LEVEL": "ERROR"})
     assert run.wait(SECONDS) == 2
     assert run.log.startswith("error: ")
     assert "responses.sqlite is not a response store" in run.log
     assert run.log.count("\n") == 1
+
+
+def test_a_store_that_is_broken_is_kept_aside_and_named(file_house: House, tmp_path: Path) -> None:
+    file_house.output_dir.mkdir()
+    broken = "something else, and quite long " * 10
+    (file_house.output_dir / "responses.sqlite").write_text(broken)
+    run = file_house.reparse()
+    assert run.wait(SECONDS) == 2
+    assert "responses.sqlite is broken" in run.log
+    assert "error: no listing pages are kept of any crawl" in run.log
+    [aside] = file_house.output_dir.glob("responses.sqlite.broken-*")
+    assert aside.read_text() == broken
 
 
 def test_a_redis_that_does_not_answer_is_named_in_one_line(redis_house: House) -> None:

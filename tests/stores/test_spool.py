@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -646,7 +647,7 @@ def test_records_are_flushed_before_they_count_and_a_segment_before_its_records(
     def note(descriptor: int) -> None:
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
         size = path.stat().st_size if path.is_file() else 0
-        flushed.append((path.name.replace(f".{os.getpid()}.tmp", " draft"), size))
+        flushed.append((re.sub(r"\.[0-9a-f]{32}\.tmp$", " draft", path.name), size))
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)

@@ -63,8 +63,12 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 def keep(env: dict[str, str], key: str, cars: list[Car], seen: list[str]) -> None:
     """Put the cars into the database as crawls do; those that are not in `seen` are removed."""
 
+    settings = Settings()
+    settings.setmodule("carscraper.settings")
+    settings.setdict(env)
+
     async def put() -> None:
-        database = build_database(Settings(env), key)
+        database = build_database(settings, key)
         assert database is not None
         await database.open()
         try:

@@ -109,6 +109,15 @@ def decode(data: bytes, spider: Spider) -> Request:
         raise CodecError(_printable(str(error))) from error
 
 
+def url_of(data: bytes) -> str:
+    """The address in a document, to be shown, whatever else is in it; empty when none can be made out."""
+    try:
+        url = orjson.loads(data)["url"]
+    except (orjson.JSONDecodeError, TypeError, KeyError):
+        return ""
+    return _printable(url) if isinstance(url, str) else ""
+
+
 def refused(why: str) -> bytes:
     """What stands for a document that was refused before it was read; `decode` gives the reason."""
     return _REFUSED + why.encode()

@@ -58,7 +58,7 @@ def read(crawler: Crawler, letter: DeadLetter) -> tuple[Request | None, GivenUp]
     try:
         request = codec.decode(letter.payload, cast("Spider", crawler.spider))
     except CodecError as error:
-        return None, GivenUp("", f"{letter.reason} ({error})")
+        return None, GivenUp(codec.url_of(letter.payload), f"{letter.reason} ({error})")
     rows = request.cb_kwargs.get("listings", ())
     return request, GivenUp(
         request.url,

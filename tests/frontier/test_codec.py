@@ -17,7 +17,7 @@ from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
 
 from carscraper.exceptions import CodecError
-from carscraper.frontier.codec import decode, encode
+from carscraper.frontier.codec import decode, encode, url_of
 
 FIELDS = Request.attributes
 URL = "https://site.test/a?b=c%2B"
@@ -254,3 +254,18 @@ def test_any_mutation_of_a_document_is_a_request_or_refused(changes: list[tuple[
 def decode_or_refuse(data: bytes) -> None:
     with contextlib.suppress(CodecError):
         assert isinstance(decode(data, SPIDER), Request)
+
+
+@pytest.mark.parametrize(
+    ("data", "url"),
+    [
+        (encode(Request(URL), SPIDER), URL),
+        (b'{"v":9,"url":"http://site/\\u001b[2J","other":1}', "http://site/\\x1b[2J"),
+        (b'{"url":7}', ""),
+        (b'["url"]', ""),
+        (b"7", ""),
+        (b"\x80\x81", ""),
+    ],
+)
+def test_the_address_of_what_cannot_be_read_back_is_shown_all_the_same(data: bytes, url: str) -> None:
+    assert url_of(data) == url

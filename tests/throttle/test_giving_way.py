@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from carscraper import settings as project
 from carscraper.responses.middleware import STORE_KEY, ResponseStoreMiddleware, WaitedInVain
 from carscraper.responses.signals import request_waited_in_vain, request_waits
+from tests.responses.test_middleware import CrawlerOfParts
 
 URL = "http://site/specs/a/2017"
 Scenario = Callable[[ResponseStoreMiddleware], Awaitable[None]]
@@ -53,7 +53,7 @@ def crawler(tmp_path: Path) -> Any:
     settings = Settings({"CARS_OUTPUT_DIR": str(tmp_path), "STATS_DUMP": False})
     settings.setmodule(project, priority="default")
     settings.set("REDIS_URL", None)
-    crawler: Any = SimpleNamespace(settings=settings, spider=Spider(), spidercls=Spider)
+    crawler: Any = CrawlerOfParts(settings=settings, spider=Spider(), spidercls=Spider)
     crawler.signals = SignalManager(crawler)
     crawler.stats = MemoryStatsCollector(crawler)
     return crawler

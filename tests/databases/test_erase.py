@@ -7,17 +7,19 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+import redis
 import zstandard
 
+from tests.crash.worker import KILLED
 from tests.crawling import _OURS, Crawl, crawl, wait_until
 from tests.databases.looking import Databases
 from tests.databases.test_outages import BATCHES
 from tests.redis_server import RedisServer
-from tests.standin import StandIn
+from tests.standin import ROOT, StandIn
 
 SECONDS = 120
 PAGES = {"CARS_PAGE_SIZE": 10}
@@ -25,10 +27,15 @@ OUT_OF_REACH = "not looked at: feeds and exports written elsewhere, backups, log
 
 
 def scrapy(
-    *command: str, output_dir: Path, status: int, env: Mapping[str, str], **settings: object
+    *command: str,
+    output_dir: Path,
+    status: int,
+    env: Mapping[str, str],
+    module: str = "scrapy",
+    **settings: object,
 ) -> list[str]:
     """What a command of ours has said, once it has ended."""
-    line = [sys.executable, "-m", "scrapy", *command, "-s", f"CARS_OUTPUT_DIR={output_dir}"]
+    line = [sys.executable, "-m", module, *command, "-s", f"CARS_OUTPUT_DIR={output_dir}"]
     for name, value in settings.items():
         line += ["-s", f"{name}={value}"]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
@@ -60,6 +67,16 @@ def holding(directory: Path, text: str) -> list[str]:
             for key, body in connection.execute("SELECT key, body FROM response"):
                 if text.encode() in zstandard.ZstdDecompressor().decompress(body):
                     found.append(key)
+    return found
+
+
+def pages_on_redis(client: redis.Redis) -> dict[bytes, bytes]:
+    """What is kept there of crawls, unpacked, by key."""
+    found: dict[bytes, bytes] = {}
+    for name in client.scan_iter("*:responses-of:*"):
+        for key, value in client.hgetall(name).items():  # type: ignore[union-attr]
+            frame = value[value.index(zstandard.FRAME_HEADER) :]
+            found[key] = zstandard.ZstdDecompressor().decompress(frame, allow_extra_data=True)
     return found
 
 
@@ -179,6 +196,90 @@ def test_it_is_refused_while_a_crawl_runs_and_while_one_can_go_on(
     assert "`scrapy queue forget`" in line
     scrapy("queue", "forget", "--yes", output_dir=output_dir, status=0, env={}, JOBDIR=jobdir)
     scrapy("erase", gone, output_dir=output_dir, status=0, env={}, JOBDIR=jobdir)
+
+
+def test_it_is_refused_while_a_crawl_is_at_work_on_redis(
+    stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    """Also from another machine, which shares nothing with that crawl but Redis."""
+    site = stand_in(30, rules=[{"match": "offset%5D=20&", "fault": "hang"}])
+    gone, there, here = site.ids()[0], tmp_path / "there", tmp_path / "here"
+    settings = {**PAGES, "DOWNLOAD_TIMEOUT": 600}
+    with RedisServer() as server, server.client() as client:
+        env = {"REDIS_URL": server.url}
+        with crawl(site.url, there, settings=settings, redis_url=server.url) as run:
+            wait_until(lambda: pages_on_redis(client), SECONDS, what="a page that is kept")
+            before = pages_on_redis(client)
+            assert any(gone.encode() in body for body in before.values())
+            (line,) = scrapy("erase", gone, output_dir=here, status=2, env=env)
+            assert line.startswith("error: crawl ")
+            assert "has not ended" in line
+            assert "`scrapy queue forget`" in line
+            assert pages_on_redis(client).items() >= before.items(), "nothing was touched"
+            assert run.running
+            run.kill()
+        (line,) = scrapy("erase", gone, output_dir=here, status=2, env=env)
+        assert "has not ended" in line, "its requests wait for another worker"
+        scrapy("queue", "forget", "--yes", output_dir=here, status=0, env=env)
+        scrapy("erase", gone, output_dir=here, status=0, env=env)
+        assert not any(gone.encode() in body for body in pages_on_redis(client).values())
+
+
+DEATHS = [
+    ("before rename", 1),
+    ("after rename", 1),
+    ("after rename", 1),
+    ("before rewrite", 2),
+    ("after rewrite", 2),
+    ("before erase-mongo", 1),
+    ("after erase-mongo", 1),
+    ("before erase-postgres", 1),
+    ("after erase-postgres", 1),
+]
+"""One after the other, each on the way that the ones before it have left."""
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["pages in a file", "pages on Redis"])
+def test_one_that_is_killed_on_the_way_is_repeated_until_nothing_is_left(
+    databases: Databases, stand_in: Callable[..., StandIn], tmp_path: Path, shared: bool
+) -> None:
+    site = stand_in(30)
+    with ExitStack() as running:
+        env = dict(databases.env)
+        if shared:
+            server = running.enter_context(RedisServer())
+            client = running.enter_context(server.client())
+            env["REDIS_URL"] = server.url
+        for arguments in ((), ("-a", "limit=15")):
+            with crawl(site.url, tmp_path, *arguments, settings=PAGES, env=env) as run:
+                assert run.wait(SECONDS) == 0, run.log
+        published = [tmp_path / "cars.json", run.place / "cars.json"]
+        before = {path: lines(path) for path in published}
+        rows, documents = databases.rows(), databases.documents()
+        erased = {site.ids()[0], site.ids()[14]}
+        texts = [private_text(published[0], listing) for listing in sorted(erased)]
+        if shared:
+            assert any(texts[0].encode() in body for body in pages_on_redis(client).values())
+
+        for point, passing in DEATHS:
+            dying = {"CRASH_POINT": point, "CRASH_AT": str(passing), "PYTHONPATH": str(ROOT)}
+            worker = {"module": "tests.crash.worker", "status": KILLED}
+            scrapy("erase", *erased, output_dir=tmp_path, env={**env, **dying}, **worker)
+            for path in published:
+                assert others(lines(path), erased) == others(before[path], erased), "never half a file"
+        scrapy("erase", *erased, output_dir=tmp_path, status=0, env=env)
+
+        assert scrapy("erase", *erased, output_dir=tmp_path, status=0, env=env)[-1] == OUT_OF_REACH
+        for text in texts:
+            assert holding(tmp_path, text) == []
+            if shared:
+                assert not any(text.encode() in body for body in pages_on_redis(client).values())
+    for path in published:
+        assert lines(path) == others(before[path], erased)
+    for listing in erased:
+        assert databases.prices(listing) == ([], [])
+        del rows[listing], documents[listing]
+    assert (databases.rows(), databases.documents()) == (rows, documents)
 
 
 def test_a_database_that_is_down_is_named_and_what_waits_for_it_is_delivered_first(

@@ -1,4 +1,4 @@
-"""What these tests share: a stand-in per module, crawls of it by the real command line, quick retries."""
+"""What these tests share: a stand-in and a Redis per module, crawls by the real command line, quick retries."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+import redis
 
 from tests.crawling import Crawl, crawl
+from tests.redis_server import RedisServer
 from tests.standin import StandIn
 
 LISTINGS = 200
@@ -54,3 +56,18 @@ def start(site: StandIn, tmp_path: Path) -> Iterator[Start]:
             return running.enter_context(crawl(api_url, output_dir, *arguments, settings=asked, **options))
 
         yield start_crawl
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    """The module's Redis."""
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: RedisServer) -> Iterator[redis.Redis]:
+    """A plain client of `server`, which is empty."""
+    with server.client() as client:
+        client.flushall()
+        yield client

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from carscraper.api.endpoints import search_url
 from carscraper.walk import AHEAD
@@ -177,17 +177,11 @@ def test_a_crawl_that_is_killed_on_a_walk_without_an_end_goes_on_to_it(
     assert len(site.pages()) <= 3 * (PAGES + 2 * AHEAD)
 
 
-@pytest.fixture(scope="module")
-def redis_server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
 def test_several_workers_end_a_walk_without_an_end(
-    site: StandIn, start: Start, redis_server: RedisServer
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis
 ) -> None:
     site.faults([endless(listings=LISTINGS, total=10**9)])
-    runs = [start(settings=SETTINGS, redis_url=redis_server.url) for _ in range(2)]
+    runs = [start(settings=SETTINGS, redis_url=server.url) for _ in range(2)]
     for run in runs:
         assert run.wait(SECONDS) == 1, run.log
     assert kept(runs[0]) == sorted(site.ids())
@@ -196,14 +190,12 @@ def test_several_workers_end_a_walk_without_an_end(
 
 
 def test_a_search_that_was_pushed_and_has_no_end_is_ended(
-    site: StandIn, start: Start, redis_server: RedisServer
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis
 ) -> None:
     site.faults([{**endless(), "match": "keyword=audi"}])
     pushed = f"{search_url(site.url, offset=0, limit=PAGE)}&keyword=audi"
-    with redis_server.client() as client:
-        client.flushall()
-        client.lpush("cars:start_urls", pushed)
-    run = start(settings=SETTINGS, redis_url=redis_server.url)
+    client.lpush("cars:start_urls", pushed)
+    run = start(settings=SETTINGS, redis_url=server.url)
     assert run.wait(SECONDS) == 0, run.log
     assert sorted(run.cars()) == sorted(site.ids())
     assert f"{AHEAD} in a row have brought nothing new" in run.log

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -224,19 +224,6 @@ def test_any_bytes_are_refused_or_of_the_declared_shape(data: bytes) -> None:
 
 
 # By the real command line
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture
-def client(server: RedisServer) -> Iterator[redis.Redis]:
-    with server.client() as client:
-        client.flushall()
-        yield client
 
 
 async def put(port: int, payloads: Sequence[bytes], identity: str, crawl_id: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -39,19 +38,6 @@ COMPLETE = Verdict(
     set_aside=[],
     given_up=[],
 )
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture
-def client(server: RedisServer) -> Iterator[redis.Redis]:
-    with server.client() as client:
-        client.flushall()
-        yield client
 
 
 # Names
@@ -167,34 +153,54 @@ def stored(
     return struct.pack(">BHdI", 1, status, at, len(url.encode())) + url.encode() + packed
 
 
+FORGED = orjson.dumps({"data": [[{"title": "Mine", "attrs": [{"label": "Owner", "value": "stranger"}]}]]})
+
+
+def under(site: StandIn, kind: str) -> list[str]:
+    """Where the answers of that site are, or the claims to them, one for each of its specifications."""
+    return [f"{{cars}}:{kind}:{site.url}#{code}/{year}" for code, year in sorted(site.keys())]
+
+
 def test_stored_answers_that_nobody_can_have_put_are_asked_for_again(
     site: StandIn, start: Start, server: RedisServer, client: redis.Redis
 ) -> None:
-    body = orjson.dumps({"data": [[{"title": "Mine", "attrs": [{"label": "Owner", "value": "stranger"}]}]]})
     values = [
-        stored(body, at=253_000_000_000.0),
-        stored(body, at=math.inf),
-        stored(body, at=math.nan),
-        stored(body, at=-1.0),
-        stored(body, at=9e9, status=0),
-        stored(body, at=9e9, url="javascript:alert(1)"),
+        stored(FORGED, at=253_000_000_000.0),
+        stored(FORGED, at=math.inf),
+        stored(FORGED, at=math.nan),
+        stored(FORGED, at=-1.0),
+        stored(FORGED, status=0),
+        stored(FORGED, url="javascript:alert(1)"),
         b"",
         b"\xff" * 100,
     ]
-    for number, (code, year) in enumerate(sorted(site.keys())):
-        client.set(f"{{cars}}:response:{code}/{year}", values[number % len(values)])
+    for number, name in enumerate(under(site, "response")):
+        client.set(name, values[number % len(values)])
     run = start(redis_url=server.url, settings={"CARS_SPEC_TTL": 10**10})
     assert run.wait(SECONDS) == 0, run.log
+    assert "A stored answer is damaged and will be fetched again" in run.log
     assert sorted(run.cars()) == sorted(site.ids())
     assert b"stranger" not in (run.output_dir / "cars.json").read_bytes()
     assert len(set(site.specs())) == len(site.keys())
 
 
+def test_a_stored_answer_as_a_worker_puts_it_is_believed_without_a_key(
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis
+) -> None:
+    """The counterpart, and what docs/security.md says of the store."""
+    for name in under(site, "response"):
+        client.set(name, stored(FORGED))
+    run = start(redis_url=server.url, settings={"CARS_SPEC_TTL": 10**10})
+    assert run.wait(SECONDS) == 0, run.log
+    assert (run.output_dir / "cars.json").read_bytes().count(b"stranger") == len(site.ids())
+    assert site.specs() == []
+
+
 def test_claims_that_never_end_hold_nothing_up_for_long(
     site: StandIn, start: Start, server: RedisServer, client: redis.Redis
 ) -> None:
-    for code, year in site.keys():  # noqa: SIM118
-        client.set(f"{{cars}}:response-claim:{code}/{year}", "mine")
+    for name in under(site, "response-claim"):
+        client.set(name, "mine")
     run = start(redis_url=server.url, settings={"CARS_LEASE_SECONDS": 1, "CONCURRENT_REQUESTS": 400})
     assert run.wait(SECONDS) == 0, run.log
     assert sorted(run.cars()) == sorted(site.ids())

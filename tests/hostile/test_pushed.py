@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -108,19 +107,6 @@ def test_one_value_makes_a_bounded_number_of_requests() -> None:
 
 
 # By the real command line
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture
-def client(server: RedisServer) -> Iterator[redis.Redis]:
-    with server.client() as client:
-        client.flushall()
-        yield client
 
 
 @pytest.mark.parametrize("kind", ["list", "set", "zset"])

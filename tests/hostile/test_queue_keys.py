@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import redis
 
@@ -11,19 +9,6 @@ from tests.crawling import wait_until
 from tests.hostile.conftest import SECONDS, Start
 from tests.redis_server import RedisServer
 from tests.standin import SPEC_PATH, StandIn
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture
-def client(server: RedisServer) -> Iterator[redis.Redis]:
-    with server.client() as client:
-        client.flushall()
-        yield client
 
 
 @pytest.mark.parametrize(

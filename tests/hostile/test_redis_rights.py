@@ -21,22 +21,15 @@ PASSWORD = "canary-7f3a"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RedisServer]:
+    """One that a crawl has nothing to warn of: it keeps what it holds."""
     with RedisServer(appendonly=True) as server:
         yield server
-
-
-@pytest.fixture
-def client(server: RedisServer) -> Iterator[redis.Redis]:
-    with server.client() as client:
-        client.flushall()
-        yield client
-        client.acl_deluser("crawler")
 
 
 def url_for(server: RedisServer, client: redis.Redis, *more: str) -> str:
     """The address for a user with the rights of the page, and those."""
     rights = RIGHTS.replace("$PASSWORD", PASSWORD).split()
-    client.execute_command("ACL", "SETUSER", "crawler", *rights, *more)
+    client.execute_command("ACL", "SETUSER", "crawler", "reset", *rights, *more)
     return f"redis://crawler:{PASSWORD}@127.0.0.1:{server.port}/0"
 
 

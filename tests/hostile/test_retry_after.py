@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
+import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,12 +69,6 @@ def test_the_wait_doubles_up_to_its_bound(attempt: int, chance: float) -> None:
     assert backoff(attempt, 0.5, 1.0, 300.0) <= backoff(attempt + 1, 0.5, 1.0, 300.0)
 
 
-@pytest.fixture(scope="module")
-def redis_url() -> Iterator[str]:
-    with RedisServer() as server:
-        yield server.url
-
-
 @dataclass
 class Quiet:
     """The time in which no worker is given anything."""
@@ -121,17 +114,15 @@ def quiet_of(logs: list[str]) -> Quiet | None:
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_nobody_asks_before_it_is_over(
-    site: StandIn, start: Start, redis_url: str, tmp_path: Path, workers: int
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis, workers: int
 ) -> None:
     site.faults([{"match": SPEC_PATH, "fault": "status", "retry_after": "5", "times": 1, "after": 20}])
     settings: dict[str, object] = {
         "CARS_PAGE_SIZE": 20,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
-        "SCHEDULER_QUEUE_KEY": f"retry-after-{workers}",
-        "CARS_SPEC_TTL": 0,
         **LOGGED,
     }
-    runs = [start(settings=settings, redis_url=redis_url) for _ in range(workers)]
+    runs = [start(settings=settings, redis_url=server.url) for _ in range(workers)]
     for run in runs:
         assert run.wait(SECONDS) == 0, run.log
     journal = site.journal()

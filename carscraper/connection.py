@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from redis.asyncio import Redis
 from scrapy.settings import Settings
-from scrapy_redis import connection
 
 from carscraper.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
+    from redis.asyncio import Redis
     from scrapy.settings import BaseSettings
 
 _READ_BY_SCRAPY_REDIS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_ENCODING")
@@ -26,6 +25,10 @@ def redis_client(settings: BaseSettings) -> Redis | None:
     """
     if not settings.get("REDIS_URL"):
         return None
+    # Here, since most crawls need none of it, and it takes a twentieth of their start.
+    from redis.asyncio import Redis
+    from scrapy_redis import connection
+
     params = {
         "socket_timeout": _TIMEOUT,
         "socket_connect_timeout": _TIMEOUT,

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Iterator, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from redis.exceptions import ReadOnlyError, RedisError, ResponseError
 from scrapy import Request
 
 from carscraper.connection import redis_client
@@ -125,6 +124,8 @@ class StartUrls:
 
     async def _call(self, answer: Awaitable[Any]) -> Any:
         """The answer; None when the server refuses, which is said and holds nothing up."""
+        from redis.exceptions import ReadOnlyError, RedisError, ResponseError  # here: see `redis_client`
+
         try:
             return await answer
         except ReadOnlyError as error:

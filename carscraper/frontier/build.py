@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from carscraper.connection import redis_client
 from carscraper.exceptions import ConfigurationError, FrontierError
 from carscraper.frontier.contract import Frontier, SlotLimit
-from carscraper.frontier.redis import RedisFrontier
 from carscraper.frontier.sealed import Seal, SealedFrontier
 from carscraper.frontier.sqlite import SqliteFrontier
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from carscraper.config import Config
+    from carscraper.frontier.redis import RedisFrontier
 
 
 def is_shared(settings: BaseSettings) -> bool:
@@ -61,8 +61,8 @@ async def check_frontier(settings: BaseSettings, config: Config, *, spider: str)
     """
     frontier = _plain_frontier(settings, config, "start", spider)
     try:
-        if isinstance(frontier, RedisFrontier):
-            await frontier.check()
+        if is_shared(settings):
+            await cast("RedisFrontier", frontier).check()
     except (FrontierError, ConfigurationError) as error:
         raise ConfigurationError(f"REDIS_URL: {error}") from error
     finally:
@@ -87,6 +87,8 @@ def _plain_frontier(settings: BaseSettings, config: Config, worker: str, prefix:
     usual, limits = slot_limits(settings)
     client = redis_client(settings)
     if client is not None:
+        from carscraper.frontier.redis import RedisFrontier  # here: see `redis_client`
+
         return RedisFrontier(
             client,
             prefix=prefix,

@@ -10,7 +10,6 @@ from carscraper.config import Config
 from carscraper.connection import redis_client
 from carscraper.responses.contract import ResponseStore
 from carscraper.responses.origin import OriginStore
-from carscraper.responses.redis import RedisResponseStore
 from carscraper.responses.sqlite import SqliteResponseStore
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ def _backend(
 ) -> ResponseStore:
     client = redis_client(settings)
     if client is not None:
+        from carscraper.responses.redis import RedisResponseStore  # here: see `redis_client`
+
         return RedisResponseStore(
             client,
             prefix=f"{{{spider}}}",

@@ -49,6 +49,8 @@ class Task:
     outcome: Retry | Burial | Held | None = None
     """What to say instead of an acknowledgement; a `Held` gives the lease back unused."""
     marks: list[tuple[DurableStore, int]] = field(default_factory=list)
+    passed_on: int = 0
+    """Listings that this worker had passed on when it finished."""
 
     @property
     def held(self) -> Held:
@@ -88,6 +90,10 @@ class Leases:
         """`room`: how many may be waiting or under way at once; `seconds`: how long a lease holds."""
         self.stores: Sequence[DurableStore] = ()
         """Those that have to be durable before a request is acknowledged."""
+        self.kept = 0
+        """Listings that this worker had passed on when the last acknowledged request finished: a kill costs none
+        of them.
+        """
         self.results_expected = False
         """Somebody notes the result of every request that was not dropped: bury those that were."""
         self._outbox = outbox
@@ -176,8 +182,12 @@ class Leases:
         self._outbox.unsent.append(task.held)
         return True
 
-    def sweep(self, downloading: Container[Request], scraping: Container[Request]) -> None:
-        """Find those that have left the downloader, and those that have left the scraper too."""
+    def sweep(
+        self, downloading: Container[Request], scraping: Container[Request], passed_on: int = 0
+    ) -> None:
+        """Find those that have left the downloader, and those that have left the scraper too; `passed_on`: how many
+        listings this worker has passed on.
+        """
         for request in [request for request in self._tasks if request not in downloading]:
             task = self._tasks[request]
             self.land(task)
@@ -190,6 +200,7 @@ class Leases:
                 task.bury("dropped on its way back from the site")
             if task.outcome is None:
                 task.marks = [(store, store.received) for store in self.stores]
+                task.passed_on = passed_on
                 self._finished.append(task)
             elif isinstance(task.outcome, Retry):
                 self._outbox.retries.append(task.outcome)
@@ -201,7 +212,9 @@ class Leases:
     def settle(self) -> None:
         """Acknowledge what every store has made durable; in order, since the stores' numbers only grow."""
         while self._finished and self._finished[0].durable:
-            self._outbox.acks.append(self._finished.popleft().held)
+            task = self._finished.popleft()
+            self._outbox.acks.append(task.held)
+            self.kept = task.passed_on
 
     # Held, and let go
 

@@ -274,7 +274,10 @@ class FrontierScheduler(BaseScheduler):
 
     @property
     def own_numbers(self) -> dict[str, int]:
-        """What this worker reports of itself, as it is now; `monitoring.crawl_numbers` puts them together."""
+        """What this worker has done as it is now; `monitoring.crawl_numbers` puts it together with what others report.
+
+        It reports less itself: listings that a kill would have it read again are not kept yet.
+        """
         value = self._stats.get_value
         return {
             KEPT: value("item_scraped_count", 0),
@@ -450,7 +453,7 @@ class FrontierScheduler(BaseScheduler):
             self._leases.renew_in_time()
             if self._pacing is not None:
                 self._outbox.paces = self._pacing.changes()
-            for name, number in self.own_numbers.items():
+            for name, number in {**self.own_numbers, KEPT: self._leases.kept}.items():
                 self.report(name, number)
             outbox = self._unanswered = self._outbox.take()
             self._urgent.clear()
@@ -595,7 +598,8 @@ class FrontierScheduler(BaseScheduler):
         """Look what the engine still has in hand."""
         engine = self._crawler.engine
         scraping = engine.scraper.slot.active if engine.scraper.slot else ()
-        self._leases.sweep(engine.downloader.active, scraping)
+        passed_on = self._stats.get_value("item_scraped_count", 0)
+        self._leases.sweep(engine.downloader.active, scraping, passed_on)
 
     def _entry(self, request: Request) -> Entry:
         delay = request.meta.get("delay", 0)

@@ -130,7 +130,7 @@ class LeasesMachine(RuleBasedStateMachine):
         task = self.leases.get(request)
         if task and task.outcome is None:
             self.needed[task.held] = [store.received for store in self.stores]
-        self.leases.sweep(self.downloading, self.scraping)
+        self.leases.sweep(self.downloading, self.scraping, self.stores[0].received)
         assert self.leases.get(request) is None
         if task and self.expected and not task.seen:
             assert isinstance(task.outcome, Burial)
@@ -181,6 +181,10 @@ class LeasesMachine(RuleBasedStateMachine):
     def none_is_ended_twice(self) -> None:
         assert all(count == 1 for count in self.ends.values())
         assert all(count == 1 for count in self.said.values())
+
+    @invariant()
+    def what_is_kept_outlives_a_kill(self) -> None:
+        assert self.leases.kept <= min(store.durable for store in self.stores)
 
     @invariant()
     def none_is_forgotten(self) -> None:

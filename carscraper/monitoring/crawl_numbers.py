@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from carscraper.frontier.contract import WorkerStatus
 
 KEPT, TOTAL, REQUESTS, LEFT = "kept", "total", "requests", "left"
-"""What a worker reports: different listings that it has passed on, listings that there are (0: it was not told),
-requests that it has made, and 1 when it has left in good order.
+"""What a worker reports: different listings that it has passed on and acknowledged, listings that there are (0: it was
+not told), requests that it has made, and 1 when it has left in good order.
 """
 
 

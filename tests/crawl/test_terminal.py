@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.stores import JobDir, SharedRedis, Store
+from tests.crash.worker import KILLED
 from tests.crawl.conftest import LISTINGS, SECONDS, Site, Start
 from tests.crawling import FULL_SPEED, wait_until
 from tests.redis_server import RedisServer
@@ -109,6 +110,30 @@ def test_what_a_terminal_shows_from_the_beginning_is_the_crawl(
     assert first.run_json()["requests"] >= site.standin.counts()["pages"]  # of which half is the first one's
 
 
+def test_what_was_not_committed_when_a_process_was_killed_is_not_counted(
+    site: Site, start: Start, tmp_path: Path
+) -> None:
+    """The bar of the one that goes on begins with what is on the disk: here nothing, since the rest is read again."""
+    store = JobDir(tmp_path / "job")
+    settings = {**PATIENT, "CARS_BATCH_SIZE": 10_000}
+    killer = {"env": {"CRASH_POINT": "before commit"}, "runner": (sys.executable, "-m", "tests.crash.worker")}
+    killed = start(settings=settings, **killer, **store.options)
+    assert killed.wait(SECONDS) == KILLED, killed.log
+    assert not list(tmp_path.rglob("*.cars.jsonl"))
+    (tmp_path / "data" / "responses.sqlite").unlink()
+    site.standin.faults([{"fault": "hang", "after": 1}])  # after robots.txt
+    asked = {**FULL_SPEED, **settings, "CARS_API_URL": site.url, "CARS_OUTPUT_DIR": tmp_path / "data"}
+    asked |= {name.upper(): value for name, value in store.options.items()}
+    status, shown = on_terminal(
+        [sys.executable, "-m", "scrapy", "crawl", "cars"]
+        + [f"--set={name}={value}" for name, value in asked.items()],
+        (24, 80),
+        interrupt_at="cars:",
+    )
+    assert status == 1, shown
+    assert set(re.findall(r"\| (\d+)/\d+ \[", shown)) == {"0"}, shown
+
+
 def test_ctrl_c_says_that_the_same_command_goes_on(site: Site, start: Start, tmp_path: Path) -> None:
     """Nothing is missing, and nothing has failed."""
     site.standin.faults(WITHOUT_END)
@@ -188,8 +213,10 @@ def test_the_password_of_a_redis_that_refuses_it_is_in_no_log(site: Site, start:
     assert SECRET not in run.log
 
 
-def on_terminal(command: list[str], size: tuple[int, int]) -> tuple[int, str]:
-    """Runs a command on a terminal of so many rows and columns; its exit status, and all that it wrote."""
+def on_terminal(command: list[str], size: tuple[int, int], interrupt_at: str = "") -> tuple[int, str]:
+    """Runs a command on a terminal of so many rows and columns, with Ctrl-C as soon as it has written `interrupt_at`;
+    its exit status, and all that it wrote.
+    """
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, size)
     written: list[bytes] = []
@@ -209,6 +236,9 @@ def on_terminal(command: list[str], size: tuple[int, int]) -> tuple[int, str]:
     reader = threading.Thread(target=read)
     reader.start()
     try:
+        if interrupt_at:
+            wait_until(lambda: interrupt_at in b"".join(written).decode(errors="replace"), SECONDS)
+            process.send_signal(signal.SIGINT)
         status = process.wait(SECONDS)
     finally:
         process.kill()

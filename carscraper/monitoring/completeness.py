@@ -26,6 +26,7 @@ from carscraper.monitoring.verdict import (
     Reading,
     Verdict,
     believable,
+    cut_short,
     delivered,
     going_on,
     needs_another_sweep,
@@ -213,8 +214,9 @@ class Completeness:
             before = await asyncio.to_thread(self._archive.published)
             verdict = believable(verdict, before or 0, self._config.min_kept_share)
         scheduler = frontier_scheduler(self._crawler)
-        if stopped == _BY_SIGNAL and scheduler and scheduler.identity.resumable:
-            verdict = going_on(verdict, unfinished)
+        if stopped == _BY_SIGNAL:
+            resumable = scheduler is not None and scheduler.identity.resumable
+            verdict = going_on(verdict, unfinished) if resumable else cut_short(verdict)
         if verdict.complete and self._spider.reads_all:
             await self._mark_removed(reading, kept)
         verdict = delivered(verdict, self._undelivered(), elsewhere)
@@ -241,7 +243,7 @@ class Completeness:
         stats.set_value("verdict/expected", verdict.expected)
         stats.set_value("verdict/missing", len(verdict.missing))
         if verdict.goes_on:
-            logger.info("The crawl goes on with the same command: %s", "; ".join(verdict.reasons))
+            logger.info("The crawl has %s", "; ".join(verdict.reasons))
         elif verdict.complete:
             logger.info("The catalogue is complete: %d of %d listings", verdict.kept, verdict.expected)
         else:

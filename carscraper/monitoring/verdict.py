@@ -255,6 +255,12 @@ def going_on(verdict: Verdict, unfinished: int) -> Verdict:
     return replace(verdict, complete=False, catalogue_complete=False, goes_on=True, missing=[], reasons=[why])
 
 
+def cut_short(verdict: Verdict) -> Verdict:
+    """The verdict on a crawl that somebody has stopped and nothing goes on with: that comes first, the rest follows."""
+    why = "stopped before its end; with JOBDIR, the same command would go on from here"
+    return replace(verdict, complete=False, catalogue_complete=False, reasons=[why, *verdict.reasons])
+
+
 def delivered(
     verdict: Verdict, undelivered: Mapping[str, int], elsewhere: Mapping[Spooled, int] | None = None
 ) -> Verdict:

@@ -100,6 +100,8 @@ def test_a_crawl_that_is_interrupted_leaves_the_complete_catalogue(
         run.wait(SECONDS)
     assert_kept_beside(run, tmp_path, before)
     assert 0 < len(incomplete(tmp_path)) < LISTINGS
+    said = "the same command goes on" if resumable else "with JOBDIR, the same command would go on"
+    assert said in run.run_json()["reasons"][0]
     site.faults([])
     run = run_to_end(site, tmp_path, **options)
     assert ("Going on with crawl" in run.log) == resumable

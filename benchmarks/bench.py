@@ -128,7 +128,11 @@ def shares(figures: pstats.Stats) -> Iterator[str]:
     times: Counter[str] = Counter()
     for (path, _, function), (_, _, own_time, _, _) in figures.stats.items():  # type: ignore[attr-defined]
         if found := re.search(r"site-packages/(\w+)/(\w+)", path):
-            whose = "/".join(found.groups()) if found[1] in ("scrapy", "carscraper") else found[1]
+            whose = (
+                "/".join(found.groups())
+                if found[1] in ("scrapy", "carscraper", "scrapy_durable")
+                else found[1]
+            )
         elif found := re.search(r"(carscraper/.+)\.py$", path):
             whose = found[1]
         else:

@@ -17,8 +17,8 @@ from typing import Any
 
 from carscraper.api.units import SOURCES, Source, typed_row
 from carscraper.cars_json import read_cars
-from carscraper.exceptions import ConfigurationError
 from carscraper.items import Car
+from scrapy_durable.exceptions import ConfigurationError
 
 BEGIN, END = "<!-- made by `make coverage` -->", "<!-- until here -->"
 _NOTHING = {"", "-", "n/a", "none"}

@@ -30,9 +30,9 @@ from scrapy_redis.queue import PriorityQueue
 
 from benchmarks import contestants
 from benchmarks.bench import static_copy
-from carscraper.frontier.codec import decode, encode
-from carscraper.frontier.contract import Entry, Held, Lease, Outbox, SlotLimit
-from carscraper.frontier.redis import BUCKETS, RedisFrontier
+from scrapy_durable.frontier.codec import decode, encode
+from scrapy_durable.frontier.contract import Entry, Held, Lease, Outbox, SlotLimit
+from scrapy_durable.frontier.redis import BUCKETS, RedisFrontier
 from tests.redis_server import RedisServer
 
 BATCH = 64
@@ -422,7 +422,7 @@ def main(arguments: list[str] | None = None, write: Callable[[str], object] = pr
         "--rounds", type=int, default=3, help="of each speed; the median counts (%(default)s)"
     )
     options = parser.parse_args(arguments)
-    logging.getLogger("carscraper.frontier.redis").setLevel(logging.ERROR)
+    logging.getLogger("scrapy_durable.frontier.redis").setLevel(logging.ERROR)
     write(f"{'':<48}{'ours':>10}{'scrapy-redis':>14}{'ratio':>8}  target")
     missed = 0
     with RedisServer() as server:

@@ -9,8 +9,8 @@ from typing import IO, Any
 
 import orjson
 
-from carscraper.exceptions import ConfigurationError
 from carscraper.items import Car
+from scrapy_durable.exceptions import ConfigurationError
 
 CARS_JSON = "cars.json"
 """Its name in the output directory."""

@@ -18,9 +18,10 @@ from scrapy.http import Headers
 
 from carscraper.config import Config
 from carscraper.heads import BoundedResponseHandler
-from carscraper.retry.middleware import RequestFailed
-from carscraper.scheduler import frontier_scheduler
-from carscraper.stopping import is_stopping
+from scrapy_durable.proxies import TunnelRefused
+from scrapy_durable.retry.middleware import RequestFailed
+from scrapy_durable.scheduler import frontier_scheduler
+from scrapy_durable.stopping import is_stopping
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -47,10 +48,6 @@ _NOT_PUBLIC = (
 
 class AddressRefused(OSError):
     """Raised when a public name leads to an address of this machine or its network."""
-
-
-class TunnelRefused(DownloadFailedError):
-    """Raised when a proxy does not open a tunnel to the API."""
 
 
 def is_public_name(host: str) -> bool:

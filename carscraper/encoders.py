@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from carscraper.exceptions import ConfigurationError
 from carscraper.tables import Column, Row, csv_cell, utc_text
+from scrapy_durable.exceptions import ConfigurationError
 
 
 class Encoder(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from carscraper.archive import replace_lines, write_atomically
-from carscraper.plain import plain_json
+from scrapy_durable.plain import plain_json
 
 ERASED = "erased"
 """What is left of the reason why a listing was set aside: it quotes the listing."""

@@ -12,20 +12,14 @@ from carscraper.api.leave_out import leave_out_listings, listings_in
 from carscraper.archive import CARS, CARS_JSON, INCOMPLETE_JSON, LEDGER
 from carscraper.config import Config
 from carscraper.erased_files import erase_batch, erase_ledger, erase_records, erase_report
-from carscraper.exceptions import (
-    BatchDamaged,
-    ConfigurationError,
-    ForeignFile,
-    InUse,
-    StoreError,
-    cause,
-)
-from carscraper.frontier.build import build_frontier, is_resumable, is_shared
+from carscraper.exceptions import BatchDamaged, InUse, StoreError
 from carscraper.occupancy import Quiet
 from carscraper.responses.build import build_response_store
 from carscraper.responses.pages import PageName
 from carscraper.searches import SEARCHES
 from carscraper.stores.build import SETTINGS, build_database
+from scrapy_durable.exceptions import ConfigurationError, ForeignFile, cause
+from scrapy_durable.frontier.build import build_frontier, is_resumable, is_shared
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -91,7 +85,7 @@ class Erasure:
             and not (Path(self._settings["JOBDIR"]) / "frontier.sqlite").exists()
         ):
             return
-        frontier = build_frontier(self._settings, self._config, worker="scrapy-erase", spider=SPIDER)
+        frontier = build_frontier(self._settings, worker="scrapy-erase", spider=SPIDER)
         try:
             status = await frontier.status()
         finally:

@@ -23,10 +23,10 @@ from w3lib.url import file_uri_to_path
 
 from carscraper.api.units import SpecColumns, spec_columns
 from carscraper.encoders import CsvEncoder, Encoder, ParquetEncoder
-from carscraper.exceptions import ConfigurationError
 from carscraper.items import Car, SpecGroups
 from carscraper.tables import Column, Row, Rows
 from carscraper.weighed import WeighedCache
+from scrapy_durable.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings

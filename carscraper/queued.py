@@ -20,9 +20,9 @@ from carscraper.api.endpoints import (
 from carscraper.api.search_page import is_listing_id
 from carscraper.exceptions import ApiError
 from carscraper.fingerprints import DISTINCT
-from carscraper.frontier.shapes import Shape, either, exactly, text, whole
 from carscraper.responses.middleware import PAGE, STORE_KEY
 from carscraper.walk import AHEAD
+from scrapy_durable.frontier.shapes import Shape, either, exactly, text, whole
 
 FIRST_TIME = "2020-01-01T00:00:00.000Z"
 """No listing was read before; ISO times sort as they are written."""

@@ -17,8 +17,7 @@ from carscraper.api.endpoints import SpecKey
 from carscraper.api.leave_out import leave_out
 from carscraper.api.search_page import Listing
 from carscraper.config import Config
-from carscraper.exceptions import ApiError, ConfigurationError
-from carscraper.identity import CrawlClock, CrawlIdentity, new_crawl_id, new_worker_name
+from carscraper.exceptions import ApiError
 from carscraper.items import Car, OddSpec, SpecGroups
 from carscraper.monitoring.schema_contract import SchemaContract
 from carscraper.monitoring.verdict import GivenUp
@@ -27,7 +26,9 @@ from carscraper.responses.build import build_response_store
 from carscraper.responses.pages import PageName
 from carscraper.searches import Search
 from carscraper.spiders.cars import LOOK_UP, CarsSpider
-from carscraper.stopping import is_stopping
+from scrapy_durable.exceptions import ConfigurationError
+from scrapy_durable.identity import CrawlClock, CrawlIdentity, new_crawl_id, new_worker_name
+from scrapy_durable.stopping import is_stopping
 
 if TYPE_CHECKING:
     from typing import Self

@@ -18,12 +18,13 @@ from scrapy.utils.misc import build_from_crawler
 
 from carscraper.api.endpoints import api_origin
 from carscraper.config import Config
-from carscraper.exceptions import CarscraperError
 from carscraper.responses.decompression import UNBOUNDED
-from carscraper.retry.backoff import backoff
-from carscraper.retry.middleware import RequestFailed
-from carscraper.scheduler import frontier_scheduler
-from carscraper.stopping import is_stopping, stop_crawl
+from scrapy_durable.config import Config as CoreConfig
+from scrapy_durable.exceptions import DurableError
+from scrapy_durable.retry.backoff import backoff
+from scrapy_durable.retry.middleware import RequestFailed
+from scrapy_durable.scheduler import frontier_scheduler
+from scrapy_durable.stopping import is_stopping, stop_crawl
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -42,7 +43,7 @@ _SSL_CONTEXT = re.compile(r" ssl:(default|<[^>]*>)")
 """What the downloader adds to the address that it could not reach."""
 
 
-class RobotsUnavailable(CarscraperError):
+class RobotsUnavailable(DurableError):
     """Raised when nobody can say what robots.txt allows."""
 
 
@@ -62,11 +63,11 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._config = Config.from_settings(crawler.settings)
+        self._core = CoreConfig.from_settings(crawler.settings)
         self._times = crawler.settings.getint("RETRY_TIMES")
         self._failures = 0
         self._not_before = 0.0
-        self._url = f"{api_origin(self._config.api_url)}/robots.txt"
+        self._url = f"{api_origin(Config.from_settings(crawler.settings).api_url)}/robots.txt"
         self._known = False
         self._parser: RobotParser | None = None
         self._asking = asyncio.Lock()
@@ -168,14 +169,14 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         problem = f"{type(error).__name__}: {_SSL_CONTEXT.sub('', str(error))}"
         self._failures += 1
         self._stats.inc_value("robotstxt/unavailable")
-        if self._failures == 1 and isinstance(error, _NOBODY) and not self._config.proxies:
+        if self._failures == 1 and isinstance(error, _NOBODY) and not self._core.proxies:
             stop_crawl(self.crawler, "site_unreachable", f"nobody answers at {self._url}: {problem}")
             return
         if self._failures > self._times:
             why = f"robots.txt could not be had in {self._failures} tries, so nothing may be asked: {problem}"
             stop_crawl(self.crawler, "robots_unavailable", why)
             return
-        base, longest = self._config.retry_base_delay, self._config.retry_max_delay
+        base, longest = self._core.retry_base_delay, self._core.retry_max_delay
         delay = max(base, backoff(self._failures, random.random(), base, longest))
         self._not_before = time.monotonic() + delay
         logger.warning("robots.txt cannot be had; asking again in %.1f s: %s", delay, problem)

@@ -12,12 +12,12 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.utils.misc import load_object
 
 from carscraper.config import Config
-from carscraper.exceptions import CarscraperError
 from carscraper.feeds import Feeds
 from carscraper.monitoring.completeness import Completeness
 from carscraper.monitoring.summary import summary
-from carscraper.plain import show, show_plainly
 from carscraper.searches import search_of
+from scrapy_durable.exceptions import DurableError
+from scrapy_durable.plain import show, show_plainly
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -89,7 +89,7 @@ def _of_search(crawler: Crawler, verdict: Verdict) -> list[str]:
 def _failure(running: asyncio.Task[Any]) -> int:
     """The exit status that a crawl ends with at its start; one that was refused gets one line, no traceback."""
     error = None if running.cancelled() else running.exception()
-    if isinstance(error, CarscraperError):
+    if isinstance(error, DurableError):
         logger.critical("%s", error)
         return 2
     if error is not None:

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from carscraper.api.endpoints import NO_FILTERS, SearchFilters
-from carscraper.exceptions import ConfigurationError
+from scrapy_durable.exceptions import ConfigurationError
 
 SEARCHES = "searches"
 """Directory below the output directory that holds a directory for each search."""

@@ -68,24 +68,6 @@ that a walk ends even where every page brings something new. Far more than the 7
 CARS_MAX_SWEEPS = os.environ.get("CARS_MAX_SWEEPS", "4")
 """How often all listing pages are read at most, when listings come and go meanwhile."""
 
-CARS_LEASE_SECONDS = os.environ.get("CARS_LEASE_SECONDS", "60")
-"""Seconds after which a dead worker's requests go to another one. Leases are renewed at a third of it."""
-
-CARS_MAX_ATTEMPTS = os.environ.get("CARS_MAX_ATTEMPTS", "20")
-"""How often a request is handed out at most, whatever ended each attempt; one that kills its worker ends
-here.
-"""
-
-CARS_MAX_RETRY_AFTER = os.environ.get("CARS_MAX_RETRY_AFTER", "3600")
-"""Seconds that a `Retry-After` is heeded at most."""
-
-CARS_RETRY_BASE_DELAY = os.environ.get("CARS_RETRY_BASE_DELAY", "1")
-"""Seconds that a request waits at most after its first failure; the bound doubles with each further one."""
-
-CARS_RETRY_MAX_DELAY = os.environ.get("CARS_RETRY_MAX_DELAY", "300")
-"""Seconds that the doubling of `CARS_RETRY_BASE_DELAY` never exceeds: no site needs longer to say it is back.
-"""
-
 CARS_MAX_DRIFT = os.environ.get("CARS_MAX_DRIFT", "0.05")
 """Share of the listings, and of the specifications, 0 to 1, that may be useless because their id, code or year, or
 all of them, cannot be read; above it the crawl stops with `api_changed`. One in twenty is more than odd data explains.
@@ -100,22 +82,6 @@ CARS_MIN_KEPT_SHARE = os.environ.get("CARS_MIN_KEPT_SHARE", "0.5")
 """Share, 0 to 1, of the listings in the last complete `cars.json` that a crawl of the whole catalogue has to find to be
 believed. Half: cars are sold and entered a few in a hundred a day, and what takes every second one away is an outage.
 0 accepts what there is; meant for one run.
-"""
-
-CARS_QUEUE_KEY = os.environ.get("CARS_QUEUE_KEY", "")
-"""A secret of 32 characters or more, the same for all workers: what they queue is signed with it, and nothing else is
-taken out of the queue. Empty: whoever can write to the queue is trusted as far as `docs/security.md` says. Set it in
-the environment.
-"""
-
-CARS_PROXIES = os.environ.get("CARS_PROXIES", "")
-"""Forward proxies, `http://user:password@host:port`, parted by commas; empty: none, or that of `http_proxy` and
-`https_proxy`. Set it in the environment: a command line is seen by everyone on the machine.
-"""
-
-CARS_PROXY_COOLDOWN = os.environ.get("CARS_PROXY_COOLDOWN", "30")
-"""Seconds, 0.1 to 600, that a proxy rests after it failed, twice as long each time in a row: as long as one takes
-to restart.
 """
 
 CARS_SPOOL_MAX_BYTES = os.environ.get("CARS_SPOOL_MAX_BYTES", str(1024**3))
@@ -205,6 +171,14 @@ DOWNLOAD_HANDLERS = {
     "s3": None,
 }
 
+# What a worker reports to the others
+
+DURABLE_REPORTED_STATS = {
+    "kept": "item_scraped_count",
+    "requests": "downloader/request_count",
+    "total": "catalogue/total",
+}
+
 # Speed
 
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
@@ -218,22 +192,22 @@ DNS_TIMEOUT = 10
 
 # Components
 
-SCHEDULER = "carscraper.scheduler.FrontierScheduler"
+SCHEDULER = "scrapy_durable.scheduler.FrontierScheduler"
 REQUEST_FINGERPRINTER_CLASS = "carscraper.fingerprints.RequestFingerprinter"
 
 DOWNLOADER_MIDDLEWARES = {
     # Nearest to the engine, so that it hears of every failure that nobody else has caught.
-    "carscraper.retry.middleware.LastWordMiddleware": 10,
+    "scrapy_durable.retry.middleware.LastWordMiddleware": 10,
     # In Scrapy's place: a robots.txt that cannot be had means wait, not that all is allowed.
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "carscraper.robots.RobotsTxtMiddleware": 100,
     # In Scrapy's place, with a place to wait.
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
-    "carscraper.retry.middleware.RetryMiddleware": 550,
+    "scrapy_durable.retry.middleware.RetryMiddleware": 550,
     # Before retry on the way back, which would try again.
-    "carscraper.retry.challenge.ChallengeMiddleware": 560,
+    "scrapy_durable.retry.challenge.ChallengeMiddleware": 560,
     # Between the store, which hears of every failure, and retry, which must not count those of a proxy.
-    "carscraper.proxies.ProxiesMiddleware": 570,
+    "scrapy_durable.proxies.ProxiesMiddleware": 570,
     # On the engine's side of decompression (590): it keeps plain bodies. Before retry on the way back: it
     # keeps no failures.
     "carscraper.responses.middleware.ResponseStoreMiddleware": 585,
@@ -251,7 +225,7 @@ DOWNLOADER_MIDDLEWARES = {
 }
 
 SPIDER_MIDDLEWARES = {
-    "carscraper.retry.middleware.NoAnswerMiddleware": 100,
+    "scrapy_durable.retry.middleware.NoAnswerMiddleware": 100,
     # Not needed, and each is a layer around every record: no URL is long, depth says nothing about a flat
     # catalogue, one start request needs no mark, and no request copies another's meta.
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
@@ -277,7 +251,7 @@ EXTENSIONS = {
     "carscraper.monitoring.schema_contract.SchemaContract": 310,
     "carscraper.responses.retention.Retention": 350,
     # In Scrapy's place: the target is the site's load from all workers, not each one's.
-    "carscraper.throttle.extension.Throttle": 400,
+    "scrapy_durable.throttle.extension.Throttle": 400,
     "scrapy.extensions.throttle.AutoThrottle": None,
     # In Scrapy's place: a feed that fails is no success.
     "carscraper.feeds.Feeds": 500,

@@ -1,6 +1,6 @@
 """Crawls in processes of their own, by the real command line, looked at from outside.
 
-    with crawl(site.url, tmp_path / "out", jobdir=tmp_path / "job", settings={"CARS_LEASE_SECONDS": 2}) as run:
+    with crawl(site.url, tmp_path / "out", jobdir=tmp_path / "job", settings={"DURABLE_LEASE_SECONDS": 2}) as run:
         assert run.wait(30) == 0, run.log
         assert sorted(run.cars()) == sorted(site.ids())
 

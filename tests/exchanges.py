@@ -16,10 +16,10 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.settings import BaseSettings
 
-from carscraper.frontier.contract import Inbox, Outbox
-from carscraper.frontier.redis import RedisFrontier
-from carscraper.frontier.sqlite import SqliteFrontier
-from carscraper.scheduler import frontier_scheduler
+from scrapy_durable.frontier.contract import Inbox, Outbox
+from scrapy_durable.frontier.redis import RedisFrontier
+from scrapy_durable.frontier.sqlite import SqliteFrontier
+from scrapy_durable.scheduler import frontier_scheduler
 from tests.own_clock import OwnClock
 
 LOGGED = {"ADDONS": '{"tests.exchanges.ExchangesAddon": 0}'}

@@ -7,7 +7,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from carscraper.exceptions import FrontierUnavailable, StoreUnavailable
+from carscraper.exceptions import StoreUnavailable
+from scrapy_durable.exceptions import FrontierUnavailable
 
 SECONDS = 60.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from scrapy.settings import Settings
 
 from carscraper import settings as project
 from carscraper.config import Config
-from carscraper.exceptions import ConfigurationError
+from scrapy_durable.config import Config as CoreConfig
+from scrapy_durable.exceptions import ConfigurationError
 
 NUMBERS = {
     "CARS_PAGE_SIZE": (1, 1000),
@@ -21,8 +23,11 @@ NUMBERS = {
     "CARS_BATCH_SECONDS": (0.01, 1.0),
     "CARS_MAX_SWEEPS": (1, 100),
     "CARS_MAX_LISTINGS": (1, 999_999_999),
-    "CARS_LEASE_SECONDS": (0.5, 86_400),
-    "CARS_MAX_ATTEMPTS": (1, 1000),
+}
+OF_THE_CORE = {
+    "DURABLE_LEASE_SECONDS": (0.5, 86_400),
+    "DURABLE_MAX_ATTEMPTS": (1, 1000),
+    "DURABLE_RETRY_BASE_DELAY": (0.001, 3600),
 }
 
 
@@ -37,17 +42,40 @@ def test_the_defaults_are_accepted() -> None:
     assert config(CARS_OUTPUT_DIR="data").output_dir == Path("data").absolute()
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_are_accepted_up_to_their_bounds_and_no_further(name: str) -> None:
-    low, high = NUMBERS[name]
-    config(**{name: str(low)})
+def core_config(**values: Any) -> CoreConfig:
+    return CoreConfig.from_settings(Settings(values, priority="cmdline"))
+
+
+@pytest.mark.parametrize(
+    ("name", "read"), [*((name, config) for name in NUMBERS), *((name, core_config) for name in OF_THE_CORE)]
+)
+def test_numbers_are_accepted_up_to_their_bounds_and_no_further(
+    name: str, read: Callable[..., object]
+) -> None:
+    low, high = {**NUMBERS, **OF_THE_CORE}[name]
+    read(**{name: str(low)})
     refused = [low - 0.5 if isinstance(low, float) else low - 1, "", "many", "nan", None]
     if high is not None:
-        config(**{name: str(high)})
+        read(**{name: str(high)})
         refused += [high * 2, "inf"]
     for value in refused:
         with pytest.raises(ConfigurationError, match=f"^{name}: "):
-            config(**{name: value})
+            read(**{name: value})
+
+
+@pytest.mark.parametrize("value", [["kept"], "kept", '["kept"]', {"kept": 1}, 7])
+def test_stats_to_be_reported_are_names_by_names(value: object) -> None:
+    assert core_config(DURABLE_REPORTED_STATS='{"a": "b"}').reported_stats == {"a": "b"}
+    with pytest.raises(ConfigurationError, match=r"^DURABLE_REPORTED_STATS: an object of names"):
+        core_config(DURABLE_REPORTED_STATS=value)
+
+
+@pytest.mark.parametrize("value", ["maybe", "yes", 7])
+def test_what_is_neither_on_nor_off_is_refused(value: object) -> None:
+    assert config(CARS_SHARE_WITH_GROUP="True").share_with_group
+    assert not config(CARS_SHARE_WITH_GROUP="0").share_with_group
+    with pytest.raises(ConfigurationError, match=r"^CARS_SHARE_WITH_GROUP: True or False"):
+        config(CARS_SHARE_WITH_GROUP=value)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from hypothesis.stateful import (
 )
 from scrapy import Request
 
-from carscraper.frontier.contract import Burial, Held, Lease, Outbox, Retry
-from carscraper.leases import Leases
+from scrapy_durable.frontier.contract import Burial, Held, Lease, Outbox, Retry
+from scrapy_durable.leases import Leases
 
 SECONDS = 60.0
 ROOM = 8

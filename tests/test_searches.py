@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carscraper.exceptions import ConfigurationError
 from carscraper.searches import EVERYTHING, Search
+from scrapy_durable.exceptions import ConfigurationError
 
 OUT = Path("/data")
 SITE = "https://api.cars.co.za/fw/public"

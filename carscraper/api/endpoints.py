@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-from carscraper.exceptions import ApiError, ConfigurationError
+from carscraper.exceptions import ApiError
+from scrapy_durable.exceptions import ConfigurationError
 
 FIRST_YEAR, LAST_YEAR = 1900, 2100
 """Model years outside are taken for errors of the source."""

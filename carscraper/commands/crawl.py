@@ -13,14 +13,14 @@ from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.log import install_scrapy_root_handler
 
 from carscraper.config import Config
-from carscraper.exceptions import ConfigurationError
 from carscraper.exporters import check_feeds
-from carscraper.frontier.build import check_frontier, make_jobdir
-from carscraper.plain import show, show_plainly
 from carscraper.running import crawler_process, run_to_verdict
 from carscraper.searches import Search
 from carscraper.spiders.cars import CarsSpider
 from carscraper.stores.build import check_databases
+from scrapy_durable.exceptions import ConfigurationError
+from scrapy_durable.frontier.build import check_frontier, make_jobdir
+from scrapy_durable.plain import show, show_plainly
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -55,7 +55,7 @@ class Command(ScrapyCrawl):
             check_feeds(self.settings)
             if issubclass(spider, CarsSpider):
                 Search.from_arguments(opts.spargs)
-            asyncio.run(check_frontier(self.settings, config, spider=spider.name))
+            asyncio.run(check_frontier(self.settings, spider=spider.name))
             check_databases(self.settings)
         except ConfigurationError as error:
             self._refuse(str(error))

@@ -12,12 +12,13 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from carscraper.config import Config
-from carscraper.exceptions import CarscraperError, ConfigurationError, StoreError
-from carscraper.identity import new_worker_name
+from carscraper.exceptions import StoreError
 from carscraper.stores.build import SETTINGS, build_database
 from carscraper.stores.delivery import Bounds, Delivery
 from carscraper.stores.record import Records
 from carscraper.stores.spool import Spool, Waiting
+from scrapy_durable.exceptions import ConfigurationError, DurableError
+from scrapy_durable.identity import new_worker_name
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -63,7 +64,7 @@ class Command(ScrapyCommand):
         except ConfigurationError as error:
             self.exitcode = 2
             sys.stderr.write(f"error: {error}\n")
-        except (CarscraperError, OSError) as error:
+        except (DurableError, OSError) as error:
             self.exitcode = 1
             sys.stderr.write(f"error: {error}\n")
         except KeyboardInterrupt:

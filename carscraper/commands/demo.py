@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from carscraper.exceptions import ConfigurationError
-from carscraper.plain import show
+from scrapy_durable.exceptions import ConfigurationError
+from scrapy_durable.plain import show
 
 
 class Command(ScrapyCommand):

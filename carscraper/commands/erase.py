@@ -13,8 +13,9 @@ from scrapy.exceptions import UsageError
 from carscraper.api.search_page import is_listing_id
 from carscraper.config import Config
 from carscraper.erasure import Erasure
-from carscraper.exceptions import CarscraperError, ConfigurationError, ForeignFile, FrontierRefused, InUse
-from carscraper.plain import show
+from carscraper.exceptions import InUse
+from scrapy_durable.exceptions import ConfigurationError, DurableError, ForeignFile, FrontierRefused
+from scrapy_durable.plain import show
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -53,7 +54,7 @@ class Command(ScrapyCommand):
         except (ConfigurationError, ForeignFile, FrontierRefused, InUse) as error:
             self.exitcode = 2
             show(sys.stderr, f"error: {error}")
-        except (CarscraperError, OSError) as error:
+        except (DurableError, OSError) as error:
             self.exitcode = 1
             show(sys.stderr, f"error: {error}")
         except KeyboardInterrupt:

@@ -17,10 +17,10 @@ from carscraper.archive import write_atomically
 from carscraper.cars_json import CARS_JSON, read_cars
 from carscraper.config import Config
 from carscraper.encoders import CsvEncoder, Encoder, JsonLinesEncoder, ParquetEncoder, encoded
-from carscraper.exceptions import CarscraperError, ConfigurationError
-from carscraper.plain import plain_table, show
 from carscraper.stores.build import SETTINGS, build_database
 from carscraper.tables import Column, Row, Rows
+from scrapy_durable.exceptions import ConfigurationError, DurableError
+from scrapy_durable.plain import plain_table, show
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -81,7 +81,7 @@ class Command(ScrapyCommand):
         except ConfigurationError as error:
             self.exitcode = 2
             show(sys.stderr, f"error: {error}")
-        except CarscraperError as error:
+        except DurableError as error:
             self.exitcode = 1
             show(sys.stderr, f"error: {error}")
 

@@ -13,12 +13,12 @@ from scrapy.exceptions import UsageError
 from scrapy.utils.log import install_scrapy_root_handler
 
 from carscraper.config import Config
-from carscraper.exceptions import CarscraperError, ConfigurationError
-from carscraper.plain import show, show_plainly
 from carscraper.rebuilding import SETTINGS, Rebuilding, StoredPages, stored_pages
 from carscraper.responses.retention import megabytes
 from carscraper.running import crawler_process, run_to_verdict
 from carscraper.stores.build import check_databases
+from scrapy_durable.exceptions import ConfigurationError, DurableError
+from scrapy_durable.plain import show, show_plainly
 
 
 class Command(ScrapyCommand):
@@ -63,7 +63,7 @@ class Command(ScrapyCommand):
                 return
             chosen = _chosen(crawls, opts.crawl)
             check_databases(self.settings)
-        except CarscraperError as error:
+        except DurableError as error:
             self.exitcode = 2
             show(sys.stderr, f"error: {error}")
             return

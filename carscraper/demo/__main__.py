@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from carscraper.demo.launch import add_options, run
-from carscraper.exceptions import ConfigurationError
+from scrapy_durable.exceptions import ConfigurationError
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m carscraper.demo", description=__doc__)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from carscraper.demo.catalogue import Catalogue
-from carscraper.exceptions import ConfigurationError
+from scrapy_durable.exceptions import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from carscraper.demo.dice import Dice
-from carscraper.exceptions import ConfigurationError
+from scrapy_durable.exceptions import ConfigurationError
 
 N = TypeVar("N", int, float)
 

@@ -16,7 +16,7 @@ from aiohttp import web
 from carscraper.demo.catalogue import Catalogue
 from carscraper.demo.journal import Journal
 from carscraper.demo.server import BASE_PATH, StandIn
-from carscraper.exceptions import ConfigurationError
+from scrapy_durable.exceptions import ConfigurationError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

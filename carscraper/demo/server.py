@@ -29,7 +29,7 @@ from carscraper.demo.churn import Change, parse_change
 from carscraper.demo.faults import Fault, FaultScript, fault_of_query, parse_rules
 from carscraper.demo.journal import Journal
 from carscraper.demo.search import Parameter
-from carscraper.exceptions import ConfigurationError
+from scrapy_durable.exceptions import ConfigurationError
 
 CONTROL_PATH: Final = "/_demo/"
 BASE_PATH: Final = "/fw/public"

@@ -14,11 +14,8 @@ from scrapy.exceptions import DontCloseSpider
 
 from carscraper.archive import Archive, Kept
 from carscraper.config import Config
-from carscraper.exceptions import FrontierLost, FrontierUnavailable, cause
-from carscraper.identity import begin_time, crawl_clock
 from carscraper.items import OddSpec, PageRead, SetAside
 from carscraper.monitoring import dead_letters
-from carscraper.monitoring.crawl_numbers import crawl_numbers, others_live
 from carscraper.monitoring.published import read_verdict, write_verdict
 from carscraper.monitoring.schema_contract import FREEZE
 from carscraper.monitoring.verdict import (
@@ -32,12 +29,15 @@ from carscraper.monitoring.verdict import (
     needs_another_sweep,
     reach_verdict,
 )
-from carscraper.pipelines.contract import durable_stores, remote_stores
 from carscraper.pipelines.json_batches import JsonBatchesPipeline
-from carscraper.pipelines.waiting import Spooled, as_seen_here, numbers, waiting_elsewhere
-from carscraper.plain import plain_json
-from carscraper.scheduler import FrontierScheduler, frontier_scheduler
-from carscraper.stopping import is_stopping, why_stopped
+from scrapy_durable.crawl_numbers import crawl_numbers, others_live
+from scrapy_durable.exceptions import FrontierLost, FrontierUnavailable, cause
+from scrapy_durable.identity import begin_time, crawl_clock
+from scrapy_durable.plain import plain_json
+from scrapy_durable.scheduler import FrontierScheduler, frontier_scheduler
+from scrapy_durable.stopping import is_stopping, why_stopped
+from scrapy_durable.stores import durable_stores, remote_stores
+from scrapy_durable.waiting import Spooled, as_seen_here, numbers, waiting_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from carscraper.frontier.contract import Status
     from carscraper.spiders.cars import CarsSpider
+    from scrapy_durable.frontier.contract import Status
 
 logger = logging.getLogger(__name__)
 
@@ -269,7 +269,7 @@ class Completeness:
                 raise FrontierLost("another worker has ended the crawl meanwhile")
             stores = remote_stores(self._crawler)
             others = [worker for worker in status.workers if worker.worker != scheduler.identity.worker]
-            alive_since = status.now - self._config.lease_seconds
+            alive_since = status.now - scheduler.lease_seconds
             gone, living = (
                 [
                     as_seen_here(each.report, stores)
@@ -332,7 +332,7 @@ class Completeness:
     def _others_live(self, scheduler: FrontierScheduler, status: Status) -> bool:
         """Never with a frontier in a file: one process at a time has it, and whoever it names has died."""
         return bool(self._crawler.settings.get("REDIS_URL")) and others_live(
-            status.workers, scheduler.worker, status.now, self._config.lease_seconds
+            status.workers, scheduler.worker, status.now, scheduler.lease_seconds
         )
 
     # What it all rests on

@@ -7,19 +7,19 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
-from carscraper.exceptions import CodecError
-from carscraper.frontier import codec
 from carscraper.items import Car
 from carscraper.monitoring.verdict import GivenUp
-from carscraper.pipelines.contract import durable_stores
 from carscraper.responses.middleware import PAGE, STORE_KEY
-from carscraper.retry.middleware import OTHER_SHAPE
+from scrapy_durable.exceptions import CodecError
+from scrapy_durable.frontier import codec
+from scrapy_durable.retry.middleware import OTHER_SHAPE
+from scrapy_durable.stores import durable_stores
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
-    from carscraper.frontier.contract import DeadLetter, Frontier
+    from scrapy_durable.frontier.contract import DeadLetter, Frontier
 
 _AT_ONCE = 200
 """Dead letters in memory: each may carry hundreds of listings."""

@@ -11,8 +11,8 @@ from carscraper.config import Config
 from carscraper.items import PageRead, SetAside
 from carscraper.monitoring.verdict import LEAST_LISTINGS
 from carscraper.responses.middleware import STORE_KEY
-from carscraper.retry.middleware import refused_answer
-from carscraper.stopping import stop_crawl
+from scrapy_durable.retry.middleware import refused_answer
+from scrapy_durable.stopping import stop_crawl
 
 if TYPE_CHECKING:
     from typing import Self

@@ -16,10 +16,10 @@ from scrapy import signals
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from carscraper.config import Config
-from carscraper.identity import crawl_clock
-from carscraper.monitoring.crawl_numbers import crawl_numbers, waited_for
-from carscraper.scheduler import frontier_scheduler
+from scrapy_durable.config import Config
+from scrapy_durable.crawl_numbers import crawl_numbers, waited_for
+from scrapy_durable.identity import crawl_clock
+from scrapy_durable.scheduler import frontier_scheduler
 
 if TYPE_CHECKING:
     from typing import Self

@@ -8,8 +8,8 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import orjson
 
-from carscraper.exceptions import FrontierDamaged
 from carscraper.monitoring.verdict import Verdict
+from scrapy_durable.exceptions import FrontierDamaged
 
 _MOST = 10**9
 """No count is larger."""

@@ -11,7 +11,7 @@ from scrapy import signals
 from carscraper.api.deviations import MOST_PATHS, Deviation, departures
 from carscraper.config import Config
 from carscraper.items import OddSpec, PageRead, SetAside
-from carscraper.stopping import stop_crawl
+from scrapy_durable.stopping import stop_crawl
 
 if TYPE_CHECKING:
     from typing import Self

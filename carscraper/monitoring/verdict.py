@@ -30,7 +30,7 @@ from carscraper.items import OddSpec, PageRead, SetAside
 from carscraper.walk import idle_tail
 
 if TYPE_CHECKING:
-    from carscraper.pipelines.waiting import Spooled
+    from scrapy_durable.waiting import Spooled
 
 LEAST_LISTINGS, _LEAST_SPECS = 100, 20
 """There have to be so many before their share says anything. (One specification has five listings on average.)"""

@@ -10,15 +10,16 @@ import orjson
 from scrapy.exceptions import DropItem, NotConfigured
 
 from carscraper.config import Config
-from carscraper.exceptions import ConfigurationError, StoreError
-from carscraper.identity import crawl_identity
+from carscraper.exceptions import StoreError
 from carscraper.items import Car, SetAside
-from carscraper.pipelines.contract import ledger
-from carscraper.stopping import is_stopping, stop_crawl
+from carscraper.pipelines.ledger import ledger
 from carscraper.stores.build import SETTINGS, build_database
 from carscraper.stores.delivery import Bounds, Delivery
 from carscraper.stores.pending import Removal
 from carscraper.stores.record import Draft, Records
+from scrapy_durable.exceptions import ConfigurationError
+from scrapy_durable.identity import crawl_identity
+from scrapy_durable.stopping import is_stopping, stop_crawl
 
 if TYPE_CHECKING:
     from typing import Self

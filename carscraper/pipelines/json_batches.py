@@ -12,11 +12,11 @@ from scrapy.exceptions import DropItem
 
 from carscraper.archive import CARS, LEDGER, Archive
 from carscraper.config import Config
-from carscraper.exceptions import ConfigurationError, cause
-from carscraper.identity import crawl_clock, crawl_identity
 from carscraper.items import Car, OddSpec, PageRead, SetAside, SpecGroups
 from carscraper.searches import search_of
-from carscraper.stopping import stop_crawl
+from scrapy_durable.exceptions import ConfigurationError, cause
+from scrapy_durable.identity import crawl_clock, crawl_identity
+from scrapy_durable.stopping import stop_crawl
 
 if TYPE_CHECKING:
     from typing import Self

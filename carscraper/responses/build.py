@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from carscraper.config import Config
-from carscraper.connection import redis_client
 from carscraper.responses.contract import ResponseStore
 from carscraper.responses.origin import OriginStore
 from carscraper.responses.sqlite import SqliteResponseStore
+from scrapy_durable.connection import redis_client
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings

@@ -13,10 +13,11 @@ from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.http import TextResponse
 
 from carscraper.config import Config
-from carscraper.exceptions import CarscraperError
-from carscraper.identity import crawl_clock, crawl_identity
 from carscraper.responses.build import build_response_store
-from carscraper.responses.signals import request_waited_in_vain, request_waits
+from scrapy_durable.config import Config as CoreConfig
+from scrapy_durable.exceptions import DurableError
+from scrapy_durable.identity import crawl_clock, crawl_identity
+from scrapy_durable.signals import request_waited_in_vain, request_waits
 
 if TYPE_CHECKING:
     from typing import Self
@@ -37,8 +38,8 @@ FETCHED_AT = "fetched_at"
 """`meta` key, set on the way back of a listing page: when it came, in seconds since the epoch."""
 
 _CLAIM = 10.0
-"""Seconds that other workers wait for this one's download at most, or `CARS_LEASE_SECONDS` if that is less; then one of
-them asks for itself.
+"""Seconds that other workers wait for this one's download at most, or `DURABLE_LEASE_SECONDS` if that is less; then one
+of them asks for itself.
 """
 _LOOK = 0.1
 """Seconds between two looks at the store for another worker's answer."""
@@ -79,7 +80,7 @@ class ResponseStoreMiddleware:
         self._crawler = crawler
         config = Config.from_settings(crawler.settings)
         self._max_age = config.spec_ttl
-        self._claim = min(_CLAIM, config.lease_seconds)
+        self._claim = min(_CLAIM, CoreConfig.from_settings(crawler.settings).lease_seconds)
         self._keeps_pages = config.keep_pages > 0
         self._crawl_id = ""
         self.store: ResponseStore = build_response_store(
@@ -196,7 +197,7 @@ class ResponseStoreMiddleware:
     async def _open(self, **_: Any) -> None:
         try:
             await self.store.open()
-        except CarscraperError as error:
+        except DurableError as error:
             logger.critical("%s", error)
             raise CloseSpider("response_store_unusable") from error
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from carscraper.config import Config
-from carscraper.exceptions import CarscraperError
-from carscraper.identity import crawl_clock
 from carscraper.responses.build import build_response_store
+from scrapy_durable.exceptions import DurableError
+from scrapy_durable.identity import crawl_clock
 
 if TYPE_CHECKING:
     from typing import Self
@@ -54,7 +54,7 @@ class Retention:
         """Open the store and prune it; False when it cannot be used, which its middleware says."""
         try:
             await self._store.open()
-        except CarscraperError:
+        except DurableError:
             return False
         await self._prune()
         return True

@@ -17,10 +17,10 @@ from typing import Any
 
 import orjson
 
-from carscraper.exceptions import ConfigurationError, ForeignFile
 from carscraper.responses.contract import Pruned, StoredCrawl, StoredResponse
 from carscraper.responses.packing import MAX_BODY, DamagedError, Packer, largest_frame
 from carscraper.responses.rare_log import RareLog
+from scrapy_durable.exceptions import ConfigurationError, ForeignFile
 
 logger = logging.getLogger(__name__)
 

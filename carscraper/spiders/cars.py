@@ -21,9 +21,8 @@ from carscraper.api.endpoints import (
 )
 from carscraper.api.search_page import Listing
 from carscraper.config import Config
-from carscraper.exceptions import ApiError, StartUrlRefused
+from carscraper.exceptions import ApiError
 from carscraper.fingerprints import DISTINCT
-from carscraper.identity import crawl_clock
 from carscraper.items import Car, OddSpec, PageRead, SpecGroups
 from carscraper.pages import ListingPage, read_page, read_specs, time_text
 from carscraper.queued import queued_requests
@@ -33,6 +32,8 @@ from carscraper.searches import Search
 from carscraper.settings import USER_AGENT
 from carscraper.walk import AHEAD, Plan, Seen, called_for, followed_by, plan
 from carscraper.weighed import WeighedCache
+from scrapy_durable.exceptions import StartUrlRefused
+from scrapy_durable.identity import crawl_clock
 
 if TYPE_CHECKING:
     from typing import Self

@@ -6,7 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from carscraper.config import Config
-from carscraper.exceptions import ConfigurationError, StoreRefused, StoreUnavailable
+from carscraper.exceptions import StoreRefused, StoreUnavailable
+from scrapy_durable.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings

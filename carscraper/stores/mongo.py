@@ -37,11 +37,12 @@ from pymongo import AsyncMongoClient, InsertOne, ReadPreference, UpdateOne, Writ
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.uri_parser import split_options
 
-from carscraper.exceptions import ConfigurationError, StoreError, StoreRefused, StoreUnavailable
+from carscraper.exceptions import StoreError, StoreRefused, StoreUnavailable
 from carscraper.items import Car
 from carscraper.stores.contract import Refused, StoredCar, removed_until
 from carscraper.stores.record import Record, Specs
 from carscraper.tables import utc_text
+from scrapy_durable.exceptions import ConfigurationError
 
 Document = dict[str, Any]
 Write = InsertOne[Any] | UpdateOne

@@ -34,12 +34,13 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import Jsonb, set_json_loads
 
 from carscraper.api.units import COLUMNS
-from carscraper.exceptions import ConfigurationError, StoreError, StoreRefused, StoreUnavailable
+from carscraper.exceptions import StoreError, StoreRefused, StoreUnavailable
 from carscraper.items import Car
 from carscraper.stores.contract import Refused, StoredCar, removed_until
 from carscraper.stores.postgres_answer import answered_state, is_answer
 from carscraper.stores.record import SPEC_MISSING, Record
 from carscraper.tables import utc_text
+from scrapy_durable.exceptions import ConfigurationError
 
 _T = TypeVar("_T")
 _Connection = AsyncConnection[tuple[Any, ...]]

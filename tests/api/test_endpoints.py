@@ -15,7 +15,8 @@ from carscraper.api.endpoints import (
     spec_url,
     web_url,
 )
-from carscraper.exceptions import ApiError, ConfigurationError
+from carscraper.exceptions import ApiError
+from scrapy_durable.exceptions import ConfigurationError
 
 BASE = "https://api.cars.co.za/fw/public"
 

@@ -14,9 +14,9 @@ import scrapy.cmdline
 from scrapy import Request
 
 from carscraper.archive import Archive
-from carscraper.leases import Task
-from carscraper.scheduler import FrontierScheduler
 from carscraper.stores.delivery import Delivery
+from scrapy_durable.leases import Task
+from scrapy_durable.scheduler import FrontierScheduler
 
 
 def acknowledge_at_hand_out() -> None:

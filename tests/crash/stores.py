@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from redis.asyncio import Redis
 
-from carscraper.frontier.contract import Frontier, SlotLimit, Status
-from carscraper.frontier.redis import RedisFrontier
-from carscraper.frontier.sqlite import SqliteFrontier
+from scrapy_durable.frontier.contract import Frontier, SlotLimit, Status
+from scrapy_durable.frontier.redis import RedisFrontier
+from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.redis_server import RedisServer
 
 

@@ -18,7 +18,12 @@ from tests.standin import SPEC_PATH, StandIn
 
 SECONDS = 60
 LISTINGS = 60
-SETTINGS = {"CARS_PAGE_SIZE": 20, "CARS_BATCH_SIZE": 10, "CARS_BATCH_SECONDS": 0.05, "CARS_LEASE_SECONDS": 1}
+SETTINGS = {
+    "CARS_PAGE_SIZE": 20,
+    "CARS_BATCH_SIZE": 10,
+    "CARS_BATCH_SECONDS": 0.05,
+    "DURABLE_LEASE_SECONDS": 1,
+}
 RUNNER = (sys.executable, "-m", "tests.crash.bad_end")
 KILLER = (sys.executable, "-m", "tests.crash.worker")
 EARLIER = b"[]\n"

@@ -89,7 +89,7 @@ def test_the_same_kills_cost_this_crawl_nothing(
     shared: SharedRedis, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
     site = stand_in(1500, latency=0.2)
-    settings = {**AT_ONCE, "CARS_PAGE_SIZE": 20, "CARS_LEASE_SECONDS": 1}
+    settings = {**AT_ONCE, "CARS_PAGE_SIZE": 20, "DURABLE_LEASE_SECONDS": 1}
     for _ in range(KILLS):
         kill_with_requests_on_the_wire(
             lambda: crawl(site.url, tmp_path, settings=settings, **shared.options), site
@@ -108,7 +108,7 @@ def test_a_scheduler_that_acknowledges_too_soon_is_caught(
     The disk takes nothing, so that what has been acknowledged by then has been so too soon.
     """
     site = stand_in(500, latency=0.1, rules=[{"match": SPEC_PATH, "fault": "hang", "after": 50}])
-    settings = {**AT_ONCE, "CARS_PAGE_SIZE": 20, "CARS_LEASE_SECONDS": 1}
+    settings = {**AT_ONCE, "CARS_PAGE_SIZE": 20, "DURABLE_LEASE_SECONDS": 1}
     env = {**os.environ, "MUTANT": mutant, "DISK": "stuck"}
     runner = (sys.executable, "-m", "tests.crash.mutants")
     out = tmp_path / "out"

@@ -16,7 +16,7 @@ LEASE = 2
 SETTINGS = {
     "CARS_PAGE_SIZE": 20,
     "CARS_BATCH_SIZE": 25,
-    "CARS_LEASE_SECONDS": LEASE,
+    "DURABLE_LEASE_SECONDS": LEASE,
     "CONCURRENT_REQUESTS": 4,
 }
 SLOWLY = [{"fault": "delay", "seconds": 2}]

@@ -24,7 +24,7 @@ SMALL_STEPS = {
     "CARS_BATCH_SIZE": 25,
     "CONCURRENT_REQUESTS": 12,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
-    "CARS_LEASE_SECONDS": 1,
+    "DURABLE_LEASE_SECONDS": 1,
 }
 """So that a kill finds requests queued, on the wire, in the parser, in a batch, and finished but not acknowledged."""
 

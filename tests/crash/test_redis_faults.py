@@ -24,7 +24,7 @@ SETTINGS = {
     "CARS_PAGE_SIZE": 20,
     "CARS_BATCH_SIZE": 25,
     "CONCURRENT_REQUESTS": 8,
-    "CARS_LEASE_SECONDS": 5,
+    "DURABLE_LEASE_SECONDS": 5,
     "ADDONS": '{"tests.crash.lag.LagAddon": 0}',
 }
 

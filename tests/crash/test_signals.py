@@ -15,7 +15,7 @@ from tests.standin import StandIn
 SETTINGS = {
     "CARS_PAGE_SIZE": 20,
     "CONCURRENT_REQUESTS": 12,
-    "CARS_LEASE_SECONDS": 60,  # whoever has to wait for a lease to expire fails the test
+    "DURABLE_LEASE_SECONDS": 60,  # whoever has to wait for a lease to expire fails the test
 }
 
 

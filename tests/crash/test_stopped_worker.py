@@ -16,7 +16,7 @@ from tests.standin import StandIn
 SETTINGS = {
     "CARS_PAGE_SIZE": 20,
     "CARS_BATCH_SIZE": 25,
-    "CARS_LEASE_SECONDS": 6,  # so that the leases of a worker that is only slow do not expire
+    "DURABLE_LEASE_SECONDS": 6,  # so that the leases of a worker that is only slow do not expire
     "CONCURRENT_REQUESTS": 8,
 }
 SLOWLY = [{"match": "/specs/", "fault": "delay", "seconds": 1}]

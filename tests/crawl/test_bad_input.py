@@ -79,7 +79,7 @@ def test_a_setting_that_nobody_reads_is_refused_wherever_it_stands(
     runs = [
         ("CARS_BATCH_SIZE", start(env={"CARS_BATCHSIZE": "3"})),
         ("CARS_BATCH_SIZE", start(env=module)),
-        ("CARS_LEASE_SECONDS", start(settings={"CARS_LEASE_SECOND": "3"})),
+        ("DURABLE_LEASE_SECONDS", start(settings={"CARS_LEASE_SECOND": "3"})),
     ]
     for meant, run in runs:
         assert run.wait(SECONDS) == 2, run.log

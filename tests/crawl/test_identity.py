@@ -15,7 +15,7 @@ from tests.redis_server import RedisServer
 from tests.standin import ROOT
 
 HELD = {"match": "/specs/", "fault": "hang"}
-PACE = {"CONCURRENT_REQUESTS": 8, "CARS_LEASE_SECONDS": 5}
+PACE = {"CONCURRENT_REQUESTS": 8, "DURABLE_LEASE_SECONDS": 5}
 
 
 @pytest.fixture(scope="module")

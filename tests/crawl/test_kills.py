@@ -16,7 +16,7 @@ SMALL = {
     "CARS_PAGE_SIZE": 10,
     "CARS_BATCH_SIZE": 10,
     "CARS_BATCH_SECONDS": 0.05,
-    "CARS_LEASE_SECONDS": 0.5,
+    "DURABLE_LEASE_SECONDS": 0.5,
     "CONCURRENT_REQUESTS": 4,
 }
 """So many small steps that kills fall between them."""

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from carscraper.frontier.contract import Burial, Entry, Outbox, SlotLimit
-from carscraper.frontier.sqlite import SqliteFrontier
-from carscraper.monitoring.crawl_numbers import LEFT
+from scrapy_durable.crawl_numbers import LEFT
+from scrapy_durable.frontier.contract import Burial, Entry, Outbox, SlotLimit
+from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.crawl.conftest import SECONDS, Site, Start
 
 DEAD, LISTED = 1_200, 1_000

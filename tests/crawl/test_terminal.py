@@ -27,11 +27,11 @@ WITHOUT_END = [{"match": "offset.{3,4}=[12][0-9][0-9]&", "fault": "status"}]
 """Pages of 20 from the sixth on do not come, so that no crawl is over before it is looked at."""
 PATIENT = {
     "CARS_PAGE_SIZE": 20,
-    "CARS_LEASE_SECONDS": 600,
+    "DURABLE_LEASE_SECONDS": 600,
     "RETRY_TIMES": 999,
-    "CARS_MAX_ATTEMPTS": 999,
-    "CARS_RETRY_BASE_DELAY": 0.2,
-    "CARS_RETRY_MAX_DELAY": 0.5,
+    "DURABLE_MAX_ATTEMPTS": 999,
+    "DURABLE_RETRY_BASE_DELAY": 0.2,
+    "DURABLE_RETRY_MAX_DELAY": 0.5,
 }
 
 

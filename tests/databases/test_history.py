@@ -86,7 +86,7 @@ def test_a_crawl_that_does_not_read_all_marks_nothing(
     read(site, tmp_path, databases, "-a", "new_or_used=Used")
     offset = site.pages()[3].partition("offset%5D=")[2].partition("&")[0]
     site.faults([{"match": f"offset.{{3,4}}={offset}&", "fault": "status", "status": 500}])
-    read(site, tmp_path, databases, "-s", "RETRY_TIMES=1", "-s", "CARS_RETRY_BASE_DELAY=0.01", status=1)
+    read(site, tmp_path, databases, "-s", "RETRY_TIMES=1", "-s", "DURABLE_RETRY_BASE_DELAY=0.01", status=1)
     assert databases.removed() == (set(), set())
 
     site.faults([])

@@ -19,7 +19,7 @@ SMALL_STEPS = {
     "CARS_BATCH_SIZE": 25,
     "CARS_BATCH_SECONDS": 0.05,
     "CONCURRENT_REQUESTS": 8,
-    "CARS_LEASE_SECONDS": 0.5,
+    "DURABLE_LEASE_SECONDS": 0.5,
 }
 IMPATIENT = {**SMALL_STEPS, "CARS_STORE_PATIENCE": 1}
 """For crawls with a server that is down, and that no records have to reach."""

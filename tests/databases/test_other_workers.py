@@ -23,12 +23,12 @@ SETTINGS = {
     "CARS_PAGE_SIZE": 20,
     "CARS_BATCH_SIZE": 5,
     "CARS_BATCH_SECONDS": 0.05,
-    "CARS_LEASE_SECONDS": 3,
+    "DURABLE_LEASE_SECONDS": 3,
     "DOWNLOAD_TIMEOUT": 3,
-    "CARS_RETRY_BASE_DELAY": 0.05,
-    "CARS_RETRY_MAX_DELAY": 1,
+    "DURABLE_RETRY_BASE_DELAY": 0.05,
+    "DURABLE_RETRY_MAX_DELAY": 1,
     "RETRY_TIMES": 500,  # nothing is given up, however long the site is held
-    "CARS_MAX_ATTEMPTS": 1000,
+    "DURABLE_MAX_ATTEMPTS": 1000,
 }
 ANSWERED = 15
 """Specifications that the site answers before it is held; each brings at least one record."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from carscraper.pipelines.waiting import Spooled, as_seen_here, numbers, waiting_elsewhere
+from scrapy_durable.waiting import Spooled, as_seen_here, numbers, waiting_elsewhere
 
 
 def report(**numbers: int) -> dict[str, int]:

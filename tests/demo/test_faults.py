@@ -8,7 +8,7 @@ import pytest
 
 from carscraper.demo.churn import parse_change
 from carscraper.demo.faults import FAULTS, FaultScript, edit, fault_of_query, parse_rules
-from carscraper.exceptions import ConfigurationError
+from scrapy_durable.exceptions import ConfigurationError
 
 
 def hits(rule: dict[str, Any], targets: list[str], seed: int = 1) -> list[str | None]:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.standin import ROOT
 
+PACKAGES = ("scrapy_durable", "carscraper")
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -55,9 +57,9 @@ def imports(source: str) -> Iterator[str]:
 
 
 def modules() -> dict[str, list[str]]:
-    """What each module of the package imports."""
+    """What each module of both packages imports."""
     found = {}
-    for path in sorted((ROOT / "carscraper").rglob("*.py")):
+    for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = list(imports(path.read_text()))
     return found
@@ -85,13 +87,22 @@ def test_the_table_names_modules_that_there_are() -> None:
             assert any(within(module, (prefix,)) for module in MODULES), prefix
 
 
-def test_every_module_has_its_line_in_the_list_of_modules() -> None:
-    listed = (ROOT / "docs" / "architecture.md").read_text().partition("## Modules")[2].partition("\n## ")[0]
-    for path in (ROOT / "carscraper").iterdir():
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_has_its_line_in_the_list_of_modules(package: str) -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    listed = text.partition(f"## Modules of {package}")[2].partition("\n## ")[0]
+    for path in (ROOT / package).iterdir():
         if path.suffix == ".py" and path.stem != "__init__":
             assert f"`{path.name}`" in listed
         elif (path / "__init__.py").exists():
             assert f"`{path.name}/`" in listed
+
+
+def test_the_core_knows_nothing_of_this_site() -> None:
+    """No import, and no setting of its own: not even in words."""
+    for path in (ROOT / "scrapy_durable").rglob("*"):
+        if path.suffix in (".py", ".lua", ".sql"):
+            assert not re.search(r"carscraper|CARS_", path.read_text()), path
 
 
 def test_a_forbidden_import_is_found() -> None:

@@ -17,7 +17,10 @@ import pytest
 from tests.standin import ROOT
 
 DOCS = ROOT / "docs"
-SOURCES = {path: ast.parse(path.read_text()) for path in sorted((ROOT / "carscraper").rglob("*.py"))}
+PACKAGES = [ROOT / "scrapy_durable", ROOT / "carscraper"]
+SOURCES = {
+    path: ast.parse(path.read_text()) for package in PACKAGES for path in sorted(package.rglob("*.py"))
+}
 LEVELS = ("warning", "error", "critical", "exception")
 
 
@@ -54,10 +57,10 @@ def literal(node: ast.expr) -> str | None:
 
 
 def defaults() -> dict[str, Any]:
-    """The public settings that settings.py declares, with their values in a clean environment."""
+    """The settings that the core and this project declare, with their values in a clean environment."""
     program = (
-        "import json, carscraper.settings as s; "
-        "print(json.dumps({n: getattr(s, n) for n in dir(s) if n.isupper()}))"
+        "import json, carscraper.settings as site, scrapy_durable.settings as core; "
+        "print(json.dumps({name: value for name, value in {**vars(core), **vars(site)}.items() if name.isupper()}))"
     )
     clean = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     done = subprocess.run(
@@ -68,10 +71,11 @@ def defaults() -> dict[str, Any]:
 
 
 DEFAULTS = defaults()
+PREFIXES = ("CARS_", "DURABLE_")
 OURS = [
     name
     for name in DEFAULTS
-    if name.startswith("CARS_") or name in ("JOBDIR", "REDIS_URL", "MONGO_URI", "POSTGRES_DSN")
+    if name.startswith(PREFIXES) or name in ("JOBDIR", "REDIS_URL", "MONGO_URI", "POSTGRES_DSN")
 ]
 
 
@@ -103,13 +107,13 @@ def test_every_setting_that_is_read_is_documented() -> None:
 
 
 def test_no_setting_is_documented_that_is_not_there() -> None:
-    documented = [name for name in rows(DOCS / "settings.md") if name.startswith("CARS_")]
-    assert sorted(documented) == sorted(name for name in OURS if name.startswith("CARS_"))
+    documented = [name for name in rows(DOCS / "settings.md") if name.startswith(PREFIXES)]
+    assert sorted(documented) == sorted(name for name in OURS if name.startswith(PREFIXES))
 
 
 def test_every_command_is_documented() -> None:
     text = (ROOT / "README.md").read_text()
-    for path in (ROOT / "carscraper" / "commands").glob("[a-z]*.py"):
+    for path in [path for package in PACKAGES for path in (package / "commands").glob("[a-z]*.py")]:
         assert f"scrapy {path.stem}" in text, path
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from carscraper.archive import Archive
 from carscraper.cars_json import read_cars
-from carscraper.exceptions import ConfigurationError
 from carscraper.tables import Rows
+from scrapy_durable.exceptions import ConfigurationError
 from tests.exports.samples import car, record_of, titles, write_cars_json
 
 CARS = [car(number) for number in (1, 2, 3)]

@@ -12,9 +12,9 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from carscraper.frontier.contract import Frontier, SlotLimit
-from carscraper.frontier.redis import RedisFrontier, Script
-from carscraper.frontier.sqlite import SqliteFrontier
+from scrapy_durable.frontier.contract import Frontier, SlotLimit
+from scrapy_durable.frontier.redis import RedisFrontier, Script
+from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.redis_server import RedisServer
 
 LEASE = 60.0

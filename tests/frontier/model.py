@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from carscraper.frontier.contract import Counts, Entry, Held, Inbox, Lease, Outbox, Pace, Status
+from scrapy_durable.frontier.contract import Counts, Entry, Held, Inbox, Lease, Outbox, Pace, Status
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS
 
 UNCERTAINTY = 9.0

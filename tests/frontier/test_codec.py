@@ -16,8 +16,8 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
 
-from carscraper.exceptions import CodecError
-from carscraper.frontier.codec import decode, encode, url_of
+from scrapy_durable.exceptions import CodecError
+from scrapy_durable.frontier.codec import decode, encode, url_of
 
 FIELDS = Request.attributes
 URL = "https://site.test/a?b=c%2B"

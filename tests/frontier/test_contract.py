@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from carscraper.exceptions import ForeignCrawl, FrontierLost
-from carscraper.frontier.contract import (
+from scrapy_durable.exceptions import ForeignCrawl, FrontierLost
+from scrapy_durable.frontier.contract import (
     Burial,
     Counts,
     Entry,
@@ -19,7 +19,7 @@ from carscraper.frontier.contract import (
     Retry,
     SlotLimit,
 )
-from carscraper.frontier.report import LEAST, MOST, MOST_NAMES
+from scrapy_durable.frontier.report import LEAST, MOST, MOST_NAMES
 from tests.frontier.backends import BEGIN, LEASE, MAX_ATTEMPTS, Backend
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import redis
 
-from carscraper.exceptions import ConfigurationError, FrontierDamaged, FrontierError
-from carscraper.frontier.contract import Burial, Frontier, Lease, Outbox, Retry
-from carscraper.frontier.redis import FIXED_KEYS
+from scrapy_durable.exceptions import ConfigurationError, FrontierDamaged, FrontierError
+from scrapy_durable.frontier.contract import Burial, Frontier, Lease, Outbox, Retry
+from scrapy_durable.frontier.redis import FIXED_KEYS
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, RedisBackend
 from tests.frontier.test_contract import begun, entries, entry, held
 

@@ -12,15 +12,15 @@ from contextlib import closing
 
 import pytest
 
-from carscraper.exceptions import (
+from scrapy_durable.exceptions import (
     ConfigurationError,
     ForeignCrawl,
     FrontierError,
     FrontierLost,
     FrontierUnavailable,
 )
-from carscraper.frontier.contract import Burial, Counts, Held, Outbox, Pace, PaceChange, SlotLimit
-from carscraper.frontier.redis import BUCKETS, FIXED_KEYS, RedisFrontier
+from scrapy_durable.frontier.contract import Burial, Counts, Held, Outbox, Pace, PaceChange, SlotLimit
+from scrapy_durable.frontier.redis import BUCKETS, FIXED_KEYS, RedisFrontier
 from tests.frontier.backends import LEASE, RedisBackend, plain_client
 from tests.frontier.test_contract import begun, counts, entries, entry, held, keys
 from tests.own_clock import OwnClock, lag

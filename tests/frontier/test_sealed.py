@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carscraper.exceptions import CodecError, ForeignCrawl, FrontierDamaged, FrontierUnavailable
-from carscraper.frontier.codec import decode
-from carscraper.frontier.contract import Burial, Entry, Inbox, Outbox
-from carscraper.frontier.sealed import Seal, SealedFrontier
+from scrapy_durable.exceptions import CodecError, ForeignCrawl, FrontierDamaged, FrontierUnavailable
+from scrapy_durable.frontier.codec import decode
+from scrapy_durable.frontier.contract import Burial, Entry, Inbox, Outbox
+from scrapy_durable.frontier.sealed import Seal, SealedFrontier
 from tests.frontier.backends import RedisBackend
 from tests.frontier.test_codec import SPIDER
 from tests.frontier.test_contract import entry, held
@@ -53,10 +53,10 @@ async def test_what_was_queued_without_it_is_refused_with_its_reason(on_redis: R
     await stranger.exchange(Outbox(entries=entries), 0)
     inbox = await frontier.exchange(Outbox(), 9)
     assert [reason(lease.payload) for lease in inbox.leases] == [
-        "not signed, though CARS_QUEUE_KEY is set",
-        *["not signed with CARS_QUEUE_KEY for this place in the queue"] * 3,
-        "not signed, though CARS_QUEUE_KEY is set",
-        "not signed with CARS_QUEUE_KEY for this place in the queue",
+        "not signed, though DURABLE_QUEUE_KEY is set",
+        *["not signed with DURABLE_QUEUE_KEY for this place in the queue"] * 3,
+        "not signed, though DURABLE_QUEUE_KEY is set",
+        "not signed with DURABLE_QUEUE_KEY for this place in the queue",
     ]
 
 

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from carscraper.exceptions import (
+from scrapy_durable.exceptions import (
     ConfigurationError,
     ForeignCrawl,
     ForeignFile,
     FrontierError,
     FrontierUnavailable,
 )
-from carscraper.frontier import sqlite as sqlite_module
-from carscraper.frontier import sqlite_change
-from carscraper.frontier.contract import Burial, Counts, Outbox, SlotLimit
-from carscraper.frontier.sqlite import SqliteFrontier
+from scrapy_durable.frontier import sqlite as sqlite_module
+from scrapy_durable.frontier import sqlite_change
+from scrapy_durable.frontier.contract import Burial, Counts, Outbox, SlotLimit
+from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, SqliteBackend
 from tests.frontier.test_contract import begun, counts, entries, held, keys
 
@@ -49,8 +49,8 @@ async def test_a_crawl_goes_on_after_a_kill_with_its_leases_free_and_their_attem
     script = f"""
 import asyncio, os
 from pathlib import Path
-from carscraper.frontier.contract import Entry, Held, Outbox, SlotLimit
-from carscraper.frontier.sqlite import SqliteFrontier
+from scrapy_durable.frontier.contract import Entry, Held, Outbox, SlotLimit
+from scrapy_durable.frontier.sqlite import SqliteFrontier
 
 async def main():
     frontier = SqliteFrontier(Path({str(on_file.path)!r}), worker="w0", limits={{}}, default_limit=SlotLimit(0))

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from carscraper.exceptions import FrontierUnavailable
-from carscraper.frontier import redis as redis_module
-from carscraper.frontier import sqlite_change
-from carscraper.frontier.contract import Burial, Entry, Held, Inbox, Outbox, PaceChange, Retry, SlotLimit
-from carscraper.frontier.redis import RedisFrontier, Script
-from carscraper.frontier.sqlite import SqliteFrontier
+from scrapy_durable.exceptions import FrontierUnavailable
+from scrapy_durable.frontier import redis as redis_module
+from scrapy_durable.frontier import sqlite_change
+from scrapy_durable.frontier.contract import Burial, Entry, Held, Inbox, Outbox, PaceChange, Retry, SlotLimit
+from scrapy_durable.frontier.redis import RedisFrontier, Script
+from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, plain_client
 from tests.frontier.model import Model
 from tests.redis_server import RedisServer

@@ -17,7 +17,7 @@ from tests.standin import StandIn
 LISTINGS = 200
 SECONDS = 60
 """No crawl here takes longer; one that does is killed and its log shown."""
-QUICK = {"CARS_RETRY_BASE_DELAY": 0.05, "CARS_RETRY_MAX_DELAY": 0.2}
+QUICK = {"DURABLE_RETRY_BASE_DELAY": 0.05, "DURABLE_RETRY_MAX_DELAY": 0.2}
 
 
 class Start(Protocol):

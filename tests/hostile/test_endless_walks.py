@@ -169,7 +169,7 @@ def test_a_crawl_that_is_killed_on_a_walk_without_an_end_goes_on_to_it(
         run.send(signal.SIGKILL)
         run.wait(SECONDS)
     site.faults([rule])
-    run = start(settings={**SETTINGS, "CARS_LEASE_SECONDS": 1}, jobdir=tmp_path / "job")
+    run = start(settings={**SETTINGS, "DURABLE_LEASE_SECONDS": 1}, jobdir=tmp_path / "job")
     assert run.wait(SECONDS) == 1, run.log
     assert "Going on with crawl" in run.log
     assert kept(run) == sorted(site.ids())

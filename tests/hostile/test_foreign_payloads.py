@@ -18,14 +18,14 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from carscraper.api.endpoints import SearchFilters, search_url, spec_url
-from carscraper.exceptions import CodecError
 from carscraper.fingerprints import DISTINCT
-from carscraper.frontier.codec import decode, encode
-from carscraper.frontier.contract import Entry, Outbox, SlotLimit
-from carscraper.frontier.redis import RedisFrontier
-from carscraper.frontier.sealed import Seal
 from carscraper.responses.middleware import PAGE, STORE_KEY
 from carscraper.spiders.cars import CarsSpider
+from scrapy_durable.exceptions import CodecError
+from scrapy_durable.frontier.codec import decode, encode
+from scrapy_durable.frontier.contract import Entry, Outbox, SlotLimit
+from scrapy_durable.frontier.redis import RedisFrontier
+from scrapy_durable.frontier.sealed import Seal
 from tests.hostile.conftest import SECONDS, Start
 from tests.redis_server import RedisServer
 from tests.standin import StandIn
@@ -300,7 +300,7 @@ def test_with_a_key_not_even_what_looks_like_ours_is_taken(
     asyncio.run(put(server.port, payloads, identity.strip(), "20241120T101500Z-3f9a1c"))
     without = start(redis_url=server.url)
     assert without.wait(SECONDS) == 2, without.log
-    run = start(redis_url=server.url, env={"CARS_QUEUE_KEY": KEY})
+    run = start(redis_url=server.url, env={"DURABLE_QUEUE_KEY": KEY})
     assert run.wait(SECONDS) == 1, run.log
     said = run.run_json()
     assert said["kept"] == said["expected"] == len(site.ids())
@@ -312,16 +312,16 @@ def test_with_a_key_not_even_what_looks_like_ours_is_taken(
 def test_a_crawl_with_a_key_is_complete(
     site: StandIn, start: Start, server: RedisServer, client: redis.Redis
 ) -> None:
-    runs = [start(redis_url=server.url, env={"CARS_QUEUE_KEY": KEY}) for _ in range(2)]
+    runs = [start(redis_url=server.url, env={"DURABLE_QUEUE_KEY": KEY}) for _ in range(2)]
     for run in runs:
         assert run.wait(SECONDS) == 0, run.log
     assert sorted(runs[0].cars()) == sorted(site.ids())
 
 
 def test_a_short_key_is_refused_and_not_shown(site: StandIn, start: Start) -> None:
-    run = start(env={"CARS_QUEUE_KEY": "hunter2"})
+    run = start(env={"DURABLE_QUEUE_KEY": "hunter2"})
     assert run.wait(SECONDS) == 2, run.log
-    assert "CARS_QUEUE_KEY: a key has 32 characters or more" in run.log
+    assert "DURABLE_QUEUE_KEY: a key has 32 characters or more" in run.log
     assert "hunter2" not in run.log
 
 

@@ -15,11 +15,11 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carscraper.exceptions import FrontierDamaged
-from carscraper.identity import is_crawl_id, new_crawl_id
 from carscraper.items import SetAside
 from carscraper.monitoring.published import read_verdict, write_verdict
 from carscraper.monitoring.verdict import GivenUp, Verdict
+from scrapy_durable.exceptions import FrontierDamaged
+from scrapy_durable.identity import is_crawl_id, new_crawl_id
 from tests.crawling import wait_until
 from tests.hostile.conftest import SECONDS, Start
 from tests.hostile.test_foreign_payloads import spider_of
@@ -201,6 +201,6 @@ def test_claims_that_never_end_hold_nothing_up_for_long(
 ) -> None:
     for name in under(site, "response-claim"):
         client.set(name, "mine")
-    run = start(redis_url=server.url, settings={"CARS_LEASE_SECONDS": 1, "CONCURRENT_REQUESTS": 400})
+    run = start(redis_url=server.url, settings={"DURABLE_LEASE_SECONDS": 1, "CONCURRENT_REQUESTS": 400})
     assert run.wait(SECONDS) == 0, run.log
     assert sorted(run.cars()) == sorted(site.ids())

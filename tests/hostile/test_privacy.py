@@ -135,9 +135,9 @@ def test_a_crawl_of_the_live_site_without_a_contact_says_so_once(
     """Through a proxy that is not there, so that nobody is asked."""
     with hold_port() as nobody:
         proxy = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-        settings = {"RETRY_TIMES": 0, "CARS_CONTACT": contact, "CARS_PROXY_COOLDOWN": 0.1}
+        settings = {"RETRY_TIMES": 0, "CARS_CONTACT": contact, "DURABLE_PROXY_COOLDOWN": 0.1}
         run = start(
-            api_url="https://api.cars.co.za/fw/public", settings=settings, env={"CARS_PROXIES": proxy}
+            api_url="https://api.cars.co.za/fw/public", settings=settings, env={"DURABLE_PROXIES": proxy}
         )
         assert run.wait(SECONDS) == 1, run.log
     assert run.log.count("Nobody says who asks the live site: set CARS_CONTACT") == said

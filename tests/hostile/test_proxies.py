@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from scrapy import Request, Spider
 
-from carscraper.exceptions import CodecError, ConfigurationError
-from carscraper.frontier import codec
-from carscraper.proxies import Proxy, ProxyPool, read_proxy
+from scrapy_durable.exceptions import CodecError, ConfigurationError
+from scrapy_durable.frontier import codec
+from scrapy_durable.proxies import Proxy, ProxyPool, read_proxy
 from tests.crawling import wait_until
 from tests.hostile.conftest import SECONDS, Start
 from tests.hostile.tls_front import TlsFront
@@ -92,7 +92,7 @@ def test_a_pool_serves_a_site_through_one_proxy(
     site: StandIn, start: Start, tinyproxies: Callable[[], TinyProxy], tmp_path: Path
 ) -> None:
     first, second = tinyproxies(), tinyproxies()
-    run = start(env=env(CARS_PROXIES=f"{first.url()},{second.url()}"), jobdir=tmp_path / "job")
+    run = start(env=env(DURABLE_PROXIES=f"{first.url()},{second.url()}"), jobdir=tmp_path / "job")
     assert run.wait(SECONDS) == 0, run.log
     assert (first.requests, second.requests) == (len(site.journal()), 0)
     assert leaks(run, tmp_path / "data", tmp_path / "job") == []
@@ -113,7 +113,7 @@ def test_a_proxy_that_fails_rests_and_another_takes_its_place(
 ) -> None:
     gone, strict, closed, works = TinyProxy(tmp_path), tinyproxies(), tinyproxies(), tinyproxies()
     pool = f"{gone.url()} {strict.url(f'wrong-{CANARY}')} http://127.0.0.1:{closed.port} {works.url()}"
-    run = start(env=env(CARS_PROXIES=pool), jobdir=tmp_path / "job")
+    run = start(env=env(DURABLE_PROXIES=pool), jobdir=tmp_path / "job")
     assert run.wait(SECONDS) == 0, run.log
     assert f"The proxy http://127.0.0.1:{gone.port} rests for 30 s: it cannot be reached" in run.log
     assert (
@@ -134,8 +134,8 @@ def test_while_all_proxies_rest_nothing_is_asked_and_nothing_is_lost(
 ) -> None:
     proxy = tinyproxies()
     site.faults([{"match": SPEC_PATH, "fault": "hang", "after": 12}])
-    settings: dict[str, object] = {"CARS_PROXY_COOLDOWN": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 4}
-    run = start(env=env(CARS_PROXIES=proxy.url()), settings=settings)
+    settings: dict[str, object] = {"DURABLE_PROXY_COOLDOWN": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 4}
+    run = start(env=env(DURABLE_PROXIES=proxy.url()), settings=settings)
     wait_until(lambda: len(site.journal()) >= 15 or not run.running)
     proxy.kill()
     site.faults([])
@@ -151,8 +151,8 @@ def test_proxies_that_stay_broken_stop_the_crawl_before_anything_is_given_up(
     site: StandIn, start: Start, tmp_path: Path
 ) -> None:
     pool = " ".join(TinyProxy(tmp_path).url() for _ in range(2))
-    settings = {"CARS_PROXY_COOLDOWN": 0.1, "RETRY_TIMES": 2, "ROBOTSTXT_OBEY": False}
-    run = start(env=env(CARS_PROXIES=pool), settings=settings, jobdir=tmp_path / "job")
+    settings = {"DURABLE_PROXY_COOLDOWN": 0.1, "RETRY_TIMES": 2, "ROBOTSTXT_OBEY": False}
+    run = start(env=env(DURABLE_PROXIES=pool), settings=settings, jobdir=tmp_path / "job")
     assert run.wait(SECONDS) == 1, run.log
     assert run.run_json()["status"] == "stopped: proxies_failed"
     assert run.run_json()["given_up"] == []
@@ -170,7 +170,7 @@ def front(site: StandIn, tmp_path: Path) -> Iterator[TlsFront]:
         yield running
 
 
-@pytest.mark.parametrize("name", ["https_proxy", "CARS_PROXIES"])
+@pytest.mark.parametrize("name", ["https_proxy", "DURABLE_PROXIES"])
 def test_a_tunnel_leads_to_the_site_and_the_credentials_no_further_than_to_the_proxy(
     site: StandIn,
     front: TlsFront,
@@ -208,12 +208,12 @@ def test_a_site_whose_certificate_nobody_knows_is_not_asked_through_a_tunnel_eit
     assert site.journal() == []
 
 
-@pytest.mark.parametrize("name", ["https_proxy", "CARS_PROXIES"])
+@pytest.mark.parametrize("name", ["https_proxy", "DURABLE_PROXIES"])
 def test_a_tunnel_that_is_refused_tells_no_password(
     site: StandIn, start: Start, tinyproxies: Callable[[], TinyProxy], tmp_path: Path, name: str
 ) -> None:
     proxy = tinyproxies()
-    settings = {"RETRY_TIMES": 1, "CARS_PROXY_COOLDOWN": 0.1, "ROBOTSTXT_OBEY": False}
+    settings = {"RETRY_TIMES": 1, "DURABLE_PROXY_COOLDOWN": 0.1, "ROBOTSTXT_OBEY": False}
     run = start(
         api_url=f"https://127.0.0.1:{site.port}/fw/public",
         env=env(**{name: proxy.url(f"wrong-{CANARY}")}),
@@ -225,7 +225,7 @@ def test_a_tunnel_that_is_refused_tells_no_password(
     assert leaks(run, tmp_path / "data", tmp_path / "job") == []
 
 
-@pytest.mark.parametrize("name", ["http_proxy", "CARS_PROXIES"])
+@pytest.mark.parametrize("name", ["http_proxy", "DURABLE_PROXIES"])
 def test_a_proxy_that_is_none_is_refused_by_name_only(start: Start, name: str) -> None:
     run = start(env=env(**{name: f"http://user:{CANARY}@127.0.0.1:port"}))
     assert run.wait(SECONDS) == 2, run.log
@@ -258,12 +258,12 @@ def test_the_search_for_leaks_finds_them(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_proxy_is_refused(url: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"^CARS_PROXIES\[1\]: a proxy is written"):
-        read_proxy(url, "CARS_PROXIES[1]")
+    with pytest.raises(ConfigurationError, match=r"^DURABLE_PROXIES\[1\]: a proxy is written"):
+        read_proxy(url, "DURABLE_PROXIES[1]")
 
 
 def test_a_proxy_keeps_its_credentials_apart() -> None:
-    proxy = read_proxy("http://us%3Aer:pass%40word@[::1]:3128/", "CARS_PROXIES[0]")
+    proxy = read_proxy("http://us%3Aer:pass%40word@[::1]:3128/", "DURABLE_PROXIES[0]")
     assert proxy.address == "http://[::1]:3128"
     assert proxy.authorization == "Basic dXM6ZXI6cGFzc0B3b3Jk"
     assert read_proxy("http://proxy.example.com", "").authorization is None

@@ -14,9 +14,9 @@ from scrapy.settings import Settings
 
 from carscraper.api.endpoints import search_url
 from carscraper.config import Config
-from carscraper.exceptions import StartUrlRefused
 from carscraper.spiders.cars import CarsSpider
-from carscraper.start_urls import LONGEST, MOST_REQUESTS, requests_from
+from scrapy_durable.exceptions import StartUrlRefused
+from scrapy_durable.start_urls import LONGEST, MOST_REQUESTS, requests_from
 from tests.hostile.conftest import LISTINGS, SECONDS, Start
 from tests.redis_server import RedisServer
 from tests.standin import StandIn

@@ -41,7 +41,7 @@ FIXED = settings(
 IMPATIENT = {
     **QUICK,
     "RETRY_TIMES": 2,
-    "CARS_MAX_RETRY_AFTER": 0.1,
+    "DURABLE_MAX_RETRY_AFTER": 0.1,
     "CARS_PAGE_SIZE": PAGE_SIZE,
 }
 

@@ -13,7 +13,7 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carscraper.retry.backoff import backoff, retry_after
+from scrapy_durable.retry.backoff import backoff, retry_after
 from tests.exchanges import LOGGED, exchanges
 from tests.hostile.conftest import SECONDS, Start
 from tests.redis_server import RedisServer
@@ -139,7 +139,7 @@ def test_nobody_asks_before_it_is_over(
 
 @pytest.mark.parametrize("header", ["date", "a year", "-5", "soon"])
 def test_dates_years_and_garbage(site: StandIn, start: Start, header: str) -> None:
-    """The date, a minute from now, and the year are cut at `CARS_MAX_RETRY_AFTER`."""
+    """The date, a minute from now, and the year are cut at `DURABLE_MAX_RETRY_AFTER`."""
     written = {
         "date": format_datetime(datetime.now(UTC) + timedelta(minutes=1), usegmt=True),
         "a year": str(YEAR),
@@ -155,7 +155,7 @@ def test_dates_years_and_garbage(site: StandIn, start: Start, header: str) -> No
             }
         ]
     )
-    settings = {"CARS_MAX_RETRY_AFTER": 2, "CARS_PAGE_SIZE": 20, "CARS_RETRY_BASE_DELAY": 0.5}
+    settings = {"DURABLE_MAX_RETRY_AFTER": 2, "CARS_PAGE_SIZE": 20, "DURABLE_RETRY_BASE_DELAY": 0.5}
     run = start(settings={**settings, **LOGGED})
     assert run.wait(SECONDS) == 0, run.log
     quiet = quiet_of([run.log])

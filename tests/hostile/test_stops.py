@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from carscraper.retry.challenge import is_challenge
+from scrapy_durable.retry.challenge import is_challenge
 from tests.crawling import records
 from tests.exchanges import LOGGED, sends
 from tests.hostile.conftest import LISTINGS, SECONDS, Start

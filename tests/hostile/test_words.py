@@ -94,7 +94,7 @@ def test_what_a_header_says(start: Start, place: str) -> None:
         ("-s", f"AWS_SECRET_ACCESS_KEY={SECRET}"),
         ("-s", f"HTTPPROXY_AUTH=http://me:{SECRET}@127.0.0.1:1"),
         ("-s", f"USER_AGENT=me, token={SECRET}"),
-        ("-s", f"CARS_QUEUE_KEY={SECRET}-of-at-least-thirty-two-letters"),
+        ("-s", f"DURABLE_QUEUE_KEY={SECRET}-of-at-least-thirty-two-letters"),
         ("-s", "BOT_NAME=\x1b[2J\u202e"),
         ("-a", "keyword=\x1b[2J\u202e\nforged"),
     ],

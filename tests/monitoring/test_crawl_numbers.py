@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from carscraper.frontier.contract import WorkerStatus
-from carscraper.monitoring.crawl_numbers import CrawlNumbers, crawl_numbers, others_live, waited_for
+from scrapy_durable.crawl_numbers import CrawlNumbers, crawl_numbers, others_live, waited_for
+from scrapy_durable.frontier.contract import WorkerStatus
 
 NOW, LEASE = 1_800_000_000.0, 60.0
 

@@ -21,7 +21,12 @@ from tests.tripwires import Tripwire
 
 DENYING = (sys.executable, "-m", "tests.reparse.no_network")
 IN_PYTHON = {"ASYNCIO_EVENT_LOOP": "asyncio.SelectorEventLoop"}
-SLOW = {"CARS_PAGE_SIZE": 10, "CONCURRENT_REQUESTS": 4, "CARS_BATCH_SECONDS": 0.05, "CARS_LEASE_SECONDS": 1}
+SLOW = {
+    "CARS_PAGE_SIZE": 10,
+    "CONCURRENT_REQUESTS": 4,
+    "CARS_BATCH_SECONDS": 0.05,
+    "DURABLE_LEASE_SECONDS": 1,
+}
 
 
 def allowed(house: House) -> dict[str, str]:
@@ -52,7 +57,7 @@ def test_neither_the_api_nor_a_proxy_nor_robots_txt_is_touched(
     """On the event loop that it has when nobody asks for another."""
     records = file_house.crawled(stand_in(60))
     with Tripwire("127.0.0.1") as wire:
-        settings = {"CARS_API_URL": f"{wire.url}fw/public", "CARS_PROXIES": wire.url.rstrip("/")}
+        settings = {"CARS_API_URL": f"{wire.url}fw/public", "DURABLE_PROXIES": wire.url.rstrip("/")}
         env = {"http_proxy": wire.url, "https_proxy": wire.url}
         assert file_house.reparsed(settings=settings, env=env) == records
         assert wire.touched == 0

@@ -106,7 +106,7 @@ def test_a_crawl_that_was_killed_again_and_again(
     site = stand_in(LISTINGS, rules=[{"fault": "delay", "seconds": 0.1}])
     settings = {
         **{"CARS_PAGE_SIZE": 10, "CARS_BATCH_SIZE": 10, "CARS_BATCH_SECONDS": 0.05},
-        **{"CARS_LEASE_SECONDS": 0.5, "CONCURRENT_REQUESTS": 4},
+        **{"DURABLE_LEASE_SECONDS": 0.5, "CONCURRENT_REQUESTS": 4},
     }
     chance = random.Random(7)
     for _ in range(5):

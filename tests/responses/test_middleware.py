@@ -16,9 +16,9 @@ from scrapy.signalmanager import SignalManager
 from scrapy.statscollectors import MemoryStatsCollector
 
 from carscraper import settings as project
-from carscraper.identity import CrawlIdentity
 from carscraper.responses.contract import StoredResponse
 from carscraper.responses.middleware import FETCHED_AT, PAGE, STORE_KEY, ResponseStoreMiddleware
+from scrapy_durable.identity import CrawlIdentity
 
 URL = "http://site/specs/a/2017"
 CRAWL = "20261120T101500Z-abcdef"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from carscraper.exceptions import ConfigurationError, ForeignFile
 from carscraper.responses.sqlite import APPLICATION_ID, SqliteResponseStore
+from scrapy_durable.exceptions import ConfigurationError, ForeignFile
 from tests.responses.conftest import Clock
 
 

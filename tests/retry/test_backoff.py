@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carscraper.retry.backoff import backoff, retry_after
+from scrapy_durable.retry.backoff import backoff, retry_after
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 LONGEST = 3600.0

@@ -30,7 +30,7 @@ SLOWLY = [{"fault": "delay", "seconds": 0.5}]
 SETTINGS = {
     **FULL_SPEED,
     "CARS_PAGE_SIZE": 20,
-    "CARS_LEASE_SECONDS": 2,
+    "DURABLE_LEASE_SECONDS": 2,
     "CONCURRENT_REQUESTS": 8,
 }
 
@@ -114,9 +114,8 @@ class Scrapyd(ServerProcess):
 def deploy(server: Scrapyd, checkout: Path) -> None:
     """Run the real `scrapyd-deploy local` in a copy of the project whose target has the server's port."""
     checkout.mkdir()
-    shutil.copytree(
-        ROOT / "carscraper", checkout / "carscraper", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    for package in ("carscraper", "scrapy_durable"):
+        shutil.copytree(ROOT / package, checkout / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "setup.py", checkout)
     config = (ROOT / "scrapy.cfg").read_text()
     assert "url = http://127.0.0.1:6800\n" in config
@@ -161,7 +160,8 @@ def test_the_egg_holds_every_file_of_lua_and_sql(scrapyd: Scrapyd) -> None:
     inside = set(zipfile.ZipFile(egg).namelist())
     needed = {
         path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "carscraper").rglob("*")
+        for package in ("carscraper", "scrapy_durable")
+        for path in (ROOT / package).rglob("*")
         if path.suffix in (".lua", ".sql", ".py")
     }
     assert needed <= inside

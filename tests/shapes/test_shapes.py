@@ -153,7 +153,7 @@ def run_case(
     settings = {
         "CARS_PAGE_SIZE": 50,
         "RETRY_TIMES": 1,
-        "CARS_RETRY_BASE_DELAY": 0.05,
+        "DURABLE_RETRY_BASE_DELAY": 0.05,
         "CONCURRENT_REQUESTS": concurrency,
         "CONCURRENT_REQUESTS_PER_DOMAIN": concurrency,
     }

@@ -26,7 +26,7 @@ from dns.resolver import NXDOMAIN, LifetimeTimeout
 from pymongo import WriteConcern, errors
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
-from carscraper.exceptions import ConfigurationError, StoreRefused, StoreUnavailable
+from carscraper.exceptions import StoreRefused, StoreUnavailable
 from carscraper.items import Car
 from carscraper.stores.contract import StoredCar
 from carscraper.stores.mongo import (
@@ -40,6 +40,7 @@ from carscraper.stores.mongo import (
     kind_of,
 )
 from carscraper.stores.record import Record
+from scrapy_durable.exceptions import ConfigurationError
 from tests.mongo_server import MongoServer
 from tests.patience import answered
 from tests.stores.conftest import MongoPlace, OwnServers

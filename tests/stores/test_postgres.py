@@ -18,7 +18,7 @@ import uvloop
 from psycopg import sql
 
 from carscraper.api.units import COLUMNS
-from carscraper.exceptions import ConfigurationError, StoreRefused, StoreUnavailable
+from carscraper.exceptions import StoreRefused, StoreUnavailable
 from carscraper.stores import postgres as module
 from carscraper.stores.contract import StoredCar
 from carscraper.stores.postgres import (
@@ -34,6 +34,7 @@ from carscraper.stores.postgres import (
     load_sql,
 )
 from carscraper.stores.record import Draft, Record, Records
+from scrapy_durable.exceptions import ConfigurationError
 from tests.crawling import wait_until
 from tests.patience import answered
 from tests.postgres_server import PostgresServer

@@ -16,7 +16,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 
 from carscraper import settings as project
 from carscraper.responses.middleware import STORE_KEY, ResponseStoreMiddleware, WaitedInVain
-from carscraper.responses.signals import request_waited_in_vain, request_waits
+from scrapy_durable.signals import request_waited_in_vain, request_waits
 from tests.responses.test_middleware import CrawlerOfParts
 
 URL = "http://site/specs/a/2017"

@@ -186,7 +186,7 @@ def test_cap_interval_and_rate_are_those_of_one_worker(
 def test_neither_kills_nor_newcomers_make_it_faster(stand_in: Callable[..., StandIn], start: Start) -> None:
     """The cap is what slows it down here: four places for 0.3 s are 13 a second, the interval alone 20."""
     site = stand_in(200, latency=0.3)
-    settings = {"DOWNLOAD_DELAY": 0.05, "CARS_LEASE_SECONDS": LEASE, "CONCURRENT_REQUESTS": 3}
+    settings = {"DOWNLOAD_DELAY": 0.05, "DURABLE_LEASE_SECONDS": LEASE, "CONCURRENT_REQUESTS": 3}
     runs = start(site, 3, **settings)
     for number, run in enumerate(runs[:2]):
         wait_until(lambda so_far=10 * (number + 1): site.counts()["requests"] > so_far, 30)
@@ -206,7 +206,7 @@ def test_those_that_waited_for_a_download_that_failed_take_their_turn(
     fails = {"match": SPEC_PATH, "fault": "status", "times": 2, "per": "target"}
     site = stand_in(50, latency=0.5, rules=[fails])
     settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 6, "DOWNLOAD_DELAY": 0.1, "CARS_PAGE_SIZE": 3}
-    runs = start(site, 4, **settings, CARS_RETRY_BASE_DELAY=0.1, STATS_DUMP=1)
+    runs = start(site, 4, **settings, DURABLE_RETRY_BASE_DELAY=0.1, STATS_DUMP=1)
     journal = finish(site, runs)
     assert most_at_once(journal) <= 6
     assert_in_time(journal, runs, 0.1)
@@ -295,7 +295,7 @@ def throttled(server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> 
         "AUTOTHROTTLE_START_DELAY": START_DELAY,
         "AUTOTHROTTLE_TARGET_CONCURRENCY": TARGET,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
-        "CARS_RETRY_BASE_DELAY": 0.1,
+        "DURABLE_RETRY_BASE_DELAY": 0.1,
         **LOGGED,
     }
     too_much = {"match": SPEC_PATH, "fault": "status", "status": 429, "times": 1, "after": 30}

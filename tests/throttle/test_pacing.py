@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.settings import Settings
 
-from carscraper.exceptions import ConfigurationError
-from carscraper.frontier.contract import Pace, PaceChange
-from carscraper.throttle.pacing import Pacing, build_pacing
-from carscraper.throttle.policy import Answer, Policy, next_delay
+from scrapy_durable.exceptions import ConfigurationError
+from scrapy_durable.frontier.contract import Pace, PaceChange
+from scrapy_durable.throttle.pacing import Pacing, build_pacing
+from scrapy_durable.throttle.policy import Answer, Policy, next_delay
 
 POLICY = Policy(target_concurrency=4.0, start_delay=0.5, min_delay=0.0, max_delay=60.0)
 GOOD = Answer(0.2, 200)

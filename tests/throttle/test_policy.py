@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carscraper.throttle.policy import TOO_MUCH, Answer, Policy, next_delay
+from scrapy_durable.throttle.policy import TOO_MUCH, Answer, Policy, next_delay
 
 POLICY = Policy(target_concurrency=4.0, start_delay=0.5, min_delay=0.0, max_delay=60.0)
 

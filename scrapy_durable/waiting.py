@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from carscraper.pipelines.contract import RemoteStore
+    from scrapy_durable.stores import RemoteStore
 
 _KIND, _PLACE = "undelivered", "place"
 _MOST = 11

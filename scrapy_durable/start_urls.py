@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
-from carscraper.connection import redis_client
-from carscraper.exceptions import FrontierUnavailable, StartUrlRefused
+from scrapy_durable.connection import redis_client
+from scrapy_durable.exceptions import FrontierUnavailable, StartUrlRefused
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -46,7 +46,7 @@ _STEERING = (
     "http_user",
 )
 """`meta` that says by which way a request goes, and which rules hold for it: not for others to say."""
-_PEEK = files("carscraper.frontier").joinpath("lua", "start_urls.lua").read_text("utf-8")
+_PEEK = files("scrapy_durable.frontier").joinpath("lua", "start_urls.lua").read_text("utf-8")
 
 
 class StartUrls:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from carscraper.scheduler import frontier_scheduler
-from carscraper.throttle.policy import Answer
+from scrapy_durable.scheduler import frontier_scheduler
+from scrapy_durable.throttle.policy import Answer
 
 if TYPE_CHECKING:
     from typing import Self

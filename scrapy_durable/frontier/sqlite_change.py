@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from importlib.resources import files
 from types import SimpleNamespace
 
-from carscraper.exceptions import FrontierError
-from carscraper.frontier.contract import Entry, Held, Lease, Pace, PaceChange, Retry, SlotLimit
+from scrapy_durable.exceptions import FrontierError
+from scrapy_durable.frontier.contract import Entry, Held, Lease, Pace, PaceChange, Retry, SlotLimit
 
 QUEUED, DELAYED, LEASED, DEAD = range(4)
 
 
 def load_statements(operation: str) -> SimpleNamespace:
     """The named statements of `sql/<operation>.sql`, as attributes."""
-    text = files("carscraper.frontier").joinpath("sql", f"{operation}.sql").read_text("utf-8")
+    text = files("scrapy_durable.frontier").joinpath("sql", f"{operation}.sql").read_text("utf-8")
     statements = {}
     for section in text.split("-- :")[1:]:
         headline, _, sql = section.partition("\n")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.settings import Settings
 
-from carscraper.exceptions import ConfigurationError
+from scrapy_durable.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

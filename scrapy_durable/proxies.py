@@ -16,16 +16,16 @@ from urllib.request import getproxies
 from scrapy.exceptions import (
     CannotResolveHostError,
     DownloadConnectionRefusedError,
+    DownloadFailedError,
     DownloadTimeoutError,
     NotConfigured,
 )
 
-from carscraper.config import Config
-from carscraper.downloads import TunnelRefused
-from carscraper.exceptions import ConfigurationError
-from carscraper.retry.middleware import RequestFailed
-from carscraper.scheduler import frontier_scheduler
-from carscraper.stopping import stop_crawl
+from scrapy_durable.config import Config
+from scrapy_durable.exceptions import ConfigurationError
+from scrapy_durable.retry.middleware import RequestFailed
+from scrapy_durable.scheduler import frontier_scheduler
+from scrapy_durable.stopping import stop_crawl
 
 if TYPE_CHECKING:
     from typing import Self
@@ -42,6 +42,10 @@ _REFUSALS = (401, 407)
 """401 too, since the API asks for no credentials, and tinyproxy says so when a password is wrong."""
 _LONGEST = 600.0
 """Seconds that no proxy rests longer, however often it failed."""
+
+
+class TunnelRefused(DownloadFailedError):
+    """Raised when a proxy does not open a tunnel to the site."""
 
 
 @dataclass(slots=True)
@@ -101,9 +105,9 @@ class ProxyPool:
 
 
 class ProxiesMiddleware:
-    """Sends requests through the proxies of `CARS_PROXIES`; without that setting it is not there.
+    """Sends requests through the proxies of `DURABLE_PROXIES`; without that setting it is not there.
 
-    A proxy that refuses the connection or the tunnel, or answers 401 or 407, rests for `CARS_PROXY_COOLDOWN` seconds
+    A proxy that refuses the connection or the tunnel, or answers 401 or 407, rests for `DURABLE_PROXY_COOLDOWN` seconds
     and longer each time; its request goes back to the frontier, untried. A request that timed out counts for
     both. While all rest, nothing is asked; when each has failed more than `RETRY_TIMES` times in a row, the
     crawl stops with the finish reason `proxies_failed`. A request with a `proxy` of its own in `meta` is left
@@ -127,7 +131,7 @@ class ProxiesMiddleware:
         config = Config.from_settings(crawler.settings)
         if not config.proxies:
             raise NotConfigured
-        proxies = [read_proxy(url, f"CARS_PROXIES[{at}]") for at, url in enumerate(config.proxies)]
+        proxies = [read_proxy(url, f"DURABLE_PROXIES[{at}]") for at, url in enumerate(config.proxies)]
         return cls(crawler, ProxyPool(proxies, config.proxy_cooldown))
 
     def process_request(self, request: Request) -> None:

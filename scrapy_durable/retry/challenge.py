@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from carscraper.retry.middleware import RequestFailed
-from carscraper.scheduler import frontier_scheduler
-from carscraper.stopping import stop_crawl
+from scrapy_durable.retry.middleware import RequestFailed
+from scrapy_durable.scheduler import frontier_scheduler
+from scrapy_durable.stopping import stop_crawl
 
 if TYPE_CHECKING:
     from typing import Self

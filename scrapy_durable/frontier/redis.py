@@ -42,7 +42,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from carscraper.exceptions import (
+from scrapy_durable.exceptions import (
     ConfigurationError,
     ForeignCrawl,
     FrontierDamaged,
@@ -51,7 +51,7 @@ from carscraper.exceptions import (
     FrontierRefused,
     FrontierUnavailable,
 )
-from carscraper.frontier.contract import (
+from scrapy_durable.frontier.contract import (
     Counts,
     CrawlState,
     DeadLetter,
@@ -65,7 +65,7 @@ from carscraper.frontier.contract import (
     Status,
     WorkerStatus,
 )
-from carscraper.frontier.report import pack_report, read_report
+from scrapy_durable.frontier.report import pack_report, read_report
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ def load_script(operation: str, flags: str | None = None) -> Script:
     """The script `lua/<operation>.lua`, behind the pieces that its header names; `flags` stand in for the
     header's.
     """
-    folder = files("carscraper.frontier").joinpath("lua")
+    folder = files("scrapy_durable.frontier").joinpath("lua")
     body = folder.joinpath(f"{operation}.lua").read_text("utf-8")
     header = dict(
         line[3:].split(": ", 1) for line in body.splitlines() if line.startswith(("-- Uses: ", "-- Flags: "))

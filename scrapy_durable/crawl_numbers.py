@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from carscraper.frontier.contract import WorkerStatus
+from scrapy_durable.frontier.contract import WorkerStatus
 
 KEPT, TOTAL, REQUESTS, LEFT = "kept", "total", "requests", "left"
 """What a worker reports: different listings that it has passed on and acknowledged, listings that there are (0: it was

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from carscraper.connection import redis_client
-from carscraper.exceptions import ConfigurationError, FrontierError
-from carscraper.frontier.contract import Frontier, SlotLimit
-from carscraper.frontier.sealed import Seal, SealedFrontier
-from carscraper.frontier.sqlite import SqliteFrontier
+from scrapy_durable.config import Config
+from scrapy_durable.connection import redis_client
+from scrapy_durable.exceptions import ConfigurationError, FrontierError
+from scrapy_durable.frontier.contract import Frontier, SlotLimit
+from scrapy_durable.frontier.sealed import Seal, SealedFrontier
+from scrapy_durable.frontier.sqlite import SqliteFrontier
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from carscraper.config import Config
-    from carscraper.frontier.redis import RedisFrontier
+    from scrapy_durable.frontier.redis import RedisFrontier
 
 
 def is_shared(settings: BaseSettings) -> bool:
@@ -54,12 +54,12 @@ def slot_limits(settings: BaseSettings) -> tuple[SlotLimit, dict[str, SlotLimit]
     }
 
 
-async def check_frontier(settings: BaseSettings, config: Config, *, spider: str) -> None:
+async def check_frontier(settings: BaseSettings, *, spider: str) -> None:
     """See before anything starts that a Redis which is set is there, and fit.
 
     Raises `ConfigurationError`. A Redis that goes away later is waited for.
     """
-    frontier = _plain_frontier(settings, config, "start", spider)
+    frontier = _plain_frontier(settings, "start", spider)
     try:
         if is_shared(settings):
             await cast("RedisFrontier", frontier).check()
@@ -69,25 +69,25 @@ async def check_frontier(settings: BaseSettings, config: Config, *, spider: str)
         await frontier.close()
 
 
-def build_frontier(settings: BaseSettings, config: Config, worker: str, *, spider: str) -> Frontier:
+def build_frontier(settings: BaseSettings, worker: str, *, spider: str) -> Frontier:
     """The frontier of the spider of that name, not begun yet.
 
     On Redis, keys start with `SCHEDULER_QUEUE_KEY` (with `%(spider)s` filled in), by default with the
-    spider's name. With `CARS_QUEUE_KEY`, what is queued is signed. Raises `ConfigurationError` when a setting is
+    spider's name. With `DURABLE_QUEUE_KEY`, what is queued is signed. Raises `ConfigurationError` when a setting is
     refused.
     """
     prefix = (settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s") % {"spider": spider}
-    frontier = _plain_frontier(settings, config, worker, prefix)
-    if not config.queue_key:
-        return frontier
-    return SealedFrontier(frontier, Seal(config.queue_key, f"{spider}\0{prefix}"))
+    frontier = _plain_frontier(settings, worker, prefix)
+    key = Config.from_settings(settings).queue_key
+    return SealedFrontier(frontier, Seal(key, f"{spider}\0{prefix}")) if key else frontier
 
 
-def _plain_frontier(settings: BaseSettings, config: Config, worker: str, prefix: str) -> Frontier:
+def _plain_frontier(settings: BaseSettings, worker: str, prefix: str) -> Frontier:
+    config = Config.from_settings(settings)
     usual, limits = slot_limits(settings)
     client = redis_client(settings)
     if client is not None:
-        from carscraper.frontier.redis import RedisFrontier  # here: see `redis_client`
+        from scrapy_durable.frontier.redis import RedisFrontier  # here: see `redis_client`
 
         return RedisFrontier(
             client,

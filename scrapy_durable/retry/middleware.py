@@ -12,10 +12,10 @@ from scrapy import signals
 from scrapy.downloadermiddlewares.retry import RetryMiddleware as ScrapyRetryMiddleware
 from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
 
-from carscraper.config import Config
-from carscraper.exceptions import ApiError
-from carscraper.retry.backoff import backoff, retry_after
-from carscraper.scheduler import FrontierScheduler, frontier_scheduler
+from scrapy_durable.config import Config
+from scrapy_durable.exceptions import InvalidAnswer
+from scrapy_durable.retry.backoff import backoff, retry_after
+from scrapy_durable.scheduler import FrontierScheduler, frontier_scheduler
 
 if TYPE_CHECKING:
     from typing import Self
@@ -44,7 +44,7 @@ class RetryMiddleware(ScrapyRetryMiddleware):
     `RETRY_ENABLED`, `RETRY_TIMES`, `RETRY_HTTP_CODES`, `RETRY_EXCEPTIONS`, and `dont_retry` and
     `max_retry_times` in `meta` mean what they mean to Scrapy. Beside those statuses and exceptions, bodies
     that are not whole or too large are tried again, and what a proxy refused. A `Retry-After` holds up the
-    whole site, for every worker, for at most `CARS_MAX_RETRY_AFTER` seconds. After the last try the request
+    whole site, for every worker, for at most `DURABLE_MAX_RETRY_AFTER` seconds. After the last try the request
     becomes a dead letter, with the reason and the beginning of the body.
 
     Requests that are not leased (all under another scheduler) are retried the way Scrapy does it.
@@ -131,13 +131,13 @@ class RetryMiddleware(ScrapyRetryMiddleware):
 
 
 refused_answer = object()
-"""Signal: a callback has refused the response to `request` with the ApiError `error`."""
+"""Signal: a callback has refused the response to `request` with the InvalidAnswer `error`."""
 OTHER_SHAPE = "no answer of the known shape"
 """In the reason of a dead letter: its answer was JSON, but could not be used."""
 
 
 class NoAnswerMiddleware:
-    """A spider middleware: what a callback refuses with an `ApiError` is no answer, and asked for again.
+    """A spider middleware: what a callback refuses with an `InvalidAnswer` is no answer, and asked for again.
 
     It is retried like a failed download, and becomes a dead letter after the last try, without the traceback
     that Scrapy logs for errors of callbacks. Every other exception is a bug and stays one. Under another
@@ -156,7 +156,7 @@ class NoAnswerMiddleware:
 
     def process_spider_exception(self, response: Response, exception: Exception) -> list[Any] | None:
         """Nothing comes of the response once the scheduler knows what to do with its request; None otherwise."""
-        if not isinstance(exception, ApiError):
+        if not isinstance(exception, InvalidAnswer):
             return None
         request = response.request
         scheduler = frontier_scheduler(self._crawler)

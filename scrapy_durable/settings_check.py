@@ -1,7 +1,8 @@
 """Every setting by its name and type: one that nobody reads, or that Scrapy could not read, is refused at start.
 
-What `config.py` does for the values of this project's own settings, this does for their names, and for the types
-of Scrapy's and scrapy-redis' settings, which those would only find out in the middle of a start.
+What `config.py` does for the values of the core's own settings, this does for their names, and for those of the site
+that is built on it; and for the types of Scrapy's and scrapy-redis' settings, which those would only find out in the
+middle of a start.
 """
 
 from __future__ import annotations
@@ -9,19 +10,19 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from scrapy.settings import default_settings
 
-from carscraper import settings as ours
-from carscraper.exceptions import ConfigurationError
+from scrapy_durable import settings as defaults
+from scrapy_durable.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-_PREFIX = "CARS_"
+_OURS = {"DURABLE_": frozenset(name for name in vars(defaults) if name.isupper())}
 _FRACTIONS = {
     "AUTOTHROTTLE_MAX_DELAY",
     "AUTOTHROTTLE_START_DELAY",
@@ -49,20 +50,31 @@ _WITHOUT_DEFAULT: dict[str, type] = {
 """Types of what Scrapy's own defaults do not name: mostly scrapy-redis' settings."""
 
 
-def check_settings(settings: BaseSettings, environment: Mapping[str, str] = os.environ) -> None:
-    """Raises `ConfigurationError` for the first setting that nobody reads, or that is of another type."""
+def check_settings(
+    settings: BaseSettings,
+    site: Mapping[str, Collection[str]] | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> None:
+    """Raises `ConfigurationError` for the first setting that nobody reads, or that is of another type.
+
+    `site` are the names of the site's own settings, by the prefix that all of them have.
+    """
+    names = {**_OURS, **(site or {})}
+    known = {name for some in names.values() for name in some}
     for name in sorted({*settings, *environment}):
-        if name.startswith(_PREFIX) and name not in vars(ours):
-            raise ConfigurationError(f"{name}: there is no such setting{_near(name)}")
+        if name.startswith(tuple(names)) and name not in known:
+            raise ConfigurationError(f"{name}: there is no such setting{_near(name, known)}")
     for name, kind in _kinds():
         value = settings.get(name)
         if value is not None and (problem := _problem(name, kind, value, settings)):
             raise ConfigurationError(f"{name}: {problem}")
 
 
-def _near(name: str) -> str:
-    known = [one for one in vars(ours) if one.startswith(_PREFIX)]
-    return "".join(f"; did you mean {near}?" for near in get_close_matches(name, known, 1, 0.8))
+def _near(name: str, known: Collection[str]) -> str:
+    """The one that may have been meant, perhaps under another prefix."""
+    by_rest = {one.partition("_")[2]: one for one in known}
+    found = get_close_matches(name.partition("_")[2], by_rest, 1, 0.8)
+    return "".join(f"; did you mean {by_rest[near]}?" for near in found)
 
 
 def _kinds() -> Iterator[tuple[str, type]]:

@@ -26,12 +26,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from carscraper.frontier.contract import Burial, Held, Lease, Outbox, Retry
+from scrapy_durable.frontier.contract import Burial, Held, Lease, Outbox, Retry
 
 if TYPE_CHECKING:
     from scrapy import Request
 
-    from carscraper.pipelines.contract import DurableStore
+    from scrapy_durable.stores import DurableStore
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ import orjson
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest
 
-from carscraper.exceptions import CodecError
-from carscraper.frontier.shapes import Shape, departure
+from scrapy_durable.exceptions import CodecError
+from scrapy_durable.frontier.shapes import Shape, departure
 
 VERSION = 1
 
@@ -171,7 +171,7 @@ def _leave_out_proxy(document: dict[str, Any]) -> None:
         headers.pop("Proxy-Authorization", None)
     elif "Proxy-Authorization" in headers or "@" in str(meta.get("proxy")):
         raise CodecError(
-            "meta.proxy: credentials are not written down; set CARS_PROXIES or http_proxy instead"
+            "meta.proxy: credentials are not written down; set DURABLE_PROXIES or http_proxy instead"
         )
 
 

@@ -38,8 +38,6 @@ _ASSIGNED = re.compile(
 """A value that is given to such a name, as in a DSN, a query, a dictionary that was printed."""
 _SHORTEST = 4
 """Characters of a password that is looked for wherever it stands; a shorter one is part of many words."""
-_ADDRESSES = ("REDIS_URL", "MONGO_URI", "POSTGRES_DSN", "CARS_PROXIES", "CARS_API_URL")
-"""Settings whose values may hold passwords; feeds' addresses do too."""
 
 _secrets: set[str] = set()
 
@@ -129,15 +127,20 @@ def _lines(text: str) -> str:
 
 
 def _passwords(settings: BaseSettings) -> Iterable[str]:
-    texts = [str(settings.get(name) or "") for name in _ADDRESSES]
-    texts += map(str, settings.getdict("FEEDS"))
-    for text in texts:
+    values = [settings[name] for name in settings if name != "FEEDS"]
+    texts = [text for value in values for text in (value if isinstance(value, list | tuple) else [value])]
+    for text in map(str, [*filter(_is_address, texts), *settings.getdict("FEEDS")]):
         for part in re.split(r"[\s,]+(?=\w+://)", text):
             yield from _password_of(part)
-    yield str(settings.get("CARS_QUEUE_KEY") or "")
+    yield str(settings.get("DURABLE_QUEUE_KEY") or "")
     parameters = settings.getdict("REDIS_PARAMS")
     if isinstance(parameters, Mapping) and parameters.get("password"):
         yield str(parameters["password"])
+
+
+def _is_address(value: object) -> bool:
+    """Whether a setting's value may hold a user and a password, whatever it is for."""
+    return isinstance(value, str) and "://" in value and "@" in value
 
 
 def _password_of(address: str) -> Iterable[str]:

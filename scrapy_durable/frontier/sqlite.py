@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
 
-from carscraper.exceptions import (
+from scrapy_durable.exceptions import (
     ConfigurationError,
     ForeignCrawl,
     ForeignFile,
@@ -29,7 +29,7 @@ from carscraper.exceptions import (
     FrontierLost,
     FrontierUnavailable,
 )
-from carscraper.frontier.contract import (
+from scrapy_durable.frontier.contract import (
     Counts,
     CrawlState,
     DeadLetter,
@@ -40,8 +40,8 @@ from carscraper.frontier.contract import (
     WorkerStatus,
     counted_on,
 )
-from carscraper.frontier.report import pack_report, read_report
-from carscraper.frontier.sqlite_change import CRAWL, EXCHANGE, Change, Ledger, load_statements
+from scrapy_durable.frontier.report import pack_report, read_report
+from scrapy_durable.frontier.sqlite_change import CRAWL, EXCHANGE, Change, Ledger, load_statements
 
 APPLICATION_ID = 0x63617266
 SCHEMA_VERSION = 3
@@ -419,7 +419,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
 
 
 def _schema() -> str:
-    return files("carscraper.frontier").joinpath("sql", "schema.sql").read_text("utf-8")
+    return files("scrapy_durable.frontier").joinpath("sql", "schema.sql").read_text("utf-8")
 
 
 def _make_file(path: Path) -> None:

@@ -19,11 +19,12 @@ from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.defer import deferred_from_coro
 
-from carscraper.config import Config
-from carscraper.exceptions import (
-    CarscraperError,
+from scrapy_durable.config import Config
+from scrapy_durable.crawl_numbers import KEPT, LEFT
+from scrapy_durable.exceptions import (
     CodecError,
     ConfigurationError,
+    DurableError,
     ForeignCrawl,
     FrontierDamaged,
     FrontierError,
@@ -31,18 +32,25 @@ from carscraper.exceptions import (
     FrontierUnavailable,
     cause,
 )
-from carscraper.frontier import codec
-from carscraper.frontier.build import build_frontier, is_resumable, is_shared, slot_limits
-from carscraper.frontier.contract import CrawlState, DeadLetter, Entry, Frontier, Outbox, Status, WorkerStatus
-from carscraper.identity import CrawlIdentity, crawl_clock, is_crawl_id, new_crawl_id, new_worker_name
-from carscraper.leases import Leases, Task
-from carscraper.monitoring.crawl_numbers import KEPT, LEFT, REQUESTS, TOTAL
-from carscraper.pipelines.contract import durable_stores, remote_stores
-from carscraper.pipelines.waiting import is_of_a_store, numbers
-from carscraper.responses.signals import request_waited_in_vain, request_waits
-from carscraper.start_urls import build_start_urls
-from carscraper.stopping import stop_crawl
-from carscraper.throttle.pacing import build_pacing
+from scrapy_durable.frontier import codec
+from scrapy_durable.frontier.build import build_frontier, is_resumable, is_shared, slot_limits
+from scrapy_durable.frontier.contract import (
+    CrawlState,
+    DeadLetter,
+    Entry,
+    Frontier,
+    Outbox,
+    Status,
+    WorkerStatus,
+)
+from scrapy_durable.identity import CrawlIdentity, crawl_clock, is_crawl_id, new_crawl_id, new_worker_name
+from scrapy_durable.leases import Leases, Task
+from scrapy_durable.signals import request_waited_in_vain, request_waits
+from scrapy_durable.start_urls import build_start_urls
+from scrapy_durable.stopping import stop_crawl
+from scrapy_durable.stores import durable_stores, remote_stores
+from scrapy_durable.throttle.pacing import build_pacing
+from scrapy_durable.waiting import is_of_a_store, numbers
 
 if TYPE_CHECKING:
     from typing import Self
@@ -52,7 +60,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
 
-    from carscraper.throttle.policy import Answer
+    from scrapy_durable.throttle.policy import Answer
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +77,8 @@ _LOOK = 2.0
 _SET_BACK = 2.0
 """Seconds that a clock may be corrected by without a word."""
 _DAYS = 2 * 86_400.0
-"""Seconds that everything may wait for at most, unless `CARS_MAX_RETRY_AFTER` is longer, in the crawl of a spider that
-declares what it queues.
+"""Seconds that everything may wait for at most, unless `DURABLE_MAX_RETRY_AFTER` is longer, in the crawl of a spider
+that declares what it queues.
 """
 _FAREWELL = 3.0
 """Seconds that the last exchange may take when the crawl is stopped; after that, leases expire by themselves.
@@ -92,7 +100,7 @@ class FrontierScheduler(BaseScheduler):
         self._config = Config.from_settings(crawler.settings)
         self._worker = new_worker_name()
         self.frontier: Frontier = build_frontier(
-            crawler.settings, self._config, self._worker, spider=crawler.spidercls.name
+            crawler.settings, self._worker, spider=crawler.spidercls.name
         )
         self._shared = is_shared(crawler.settings)
         self._stats = crawler.stats
@@ -274,16 +282,18 @@ class FrontierScheduler(BaseScheduler):
 
     @property
     def own_numbers(self) -> dict[str, int]:
-        """What this worker has done as it is now; `monitoring.crawl_numbers` puts it together with what others report.
+        """What this worker has done as it is now; `crawl_numbers` puts it together with what others report.
 
         It reports less itself: listings that a kill would have it read again are not kept yet.
         """
-        value = self._stats.get_value
         return {
-            KEPT: value("item_scraped_count", 0),
-            TOTAL: value("catalogue/total", 0),
-            REQUESTS: value("downloader/request_count", 0),
+            name: int(self._stats.get_value(stat, 0)) for name, stat in self._config.reported_stats.items()
         }
+
+    @property
+    def lease_seconds(self) -> float:
+        """Seconds after which a worker that is not heard of any more counts as gone."""
+        return self._config.lease_seconds
 
     # Opening and closing
 
@@ -292,7 +302,7 @@ class FrontierScheduler(BaseScheduler):
         self._leases.stores = durable_stores(self._crawler)
         try:
             state = await self._begin()
-        except CarscraperError:
+        except DurableError:
             await self.frontier.close()
             # Else Scrapy would also close what it has not opened yet, which ends in tracebacks.
             self._crawler.engine.spider = None

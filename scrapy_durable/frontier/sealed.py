@@ -11,9 +11,17 @@ import hmac
 from dataclasses import replace
 from hashlib import sha256
 
-from carscraper.exceptions import CodecError, FrontierDamaged
-from carscraper.frontier.codec import refused
-from carscraper.frontier.contract import CrawlState, DeadLetter, Frontier, Inbox, Outbox, Status, WorkerStatus
+from scrapy_durable.exceptions import CodecError, FrontierDamaged
+from scrapy_durable.frontier.codec import refused
+from scrapy_durable.frontier.contract import (
+    CrawlState,
+    DeadLetter,
+    Frontier,
+    Inbox,
+    Outbox,
+    Status,
+    WorkerStatus,
+)
 
 _MARK = b"\x01"
 """What a signed payload begins with; a document never does."""
@@ -24,7 +32,7 @@ class Seal:
     """Signs with HMAC-SHA256, under a key of its own for each queue."""
 
     def __init__(self, key: str, queue: str) -> None:
-        self._key = hmac.digest(key.encode(), b"carscraper queue\0" + queue.encode(), "sha256")
+        self._key = hmac.digest(key.encode(), b"scrapy_durable queue\0" + queue.encode(), "sha256")
         self.mark = hmac.digest(self._key, b"mark", "sha256").hex()[:8]
         """Tells one key from another, and the key to nobody."""
 
@@ -36,9 +44,9 @@ class Seal:
         """The document. Raises `CodecError` unless it was sealed with this key, for this place."""
         signature, document = sealed[1 : 1 + _LENGTH], sealed[1 + _LENGTH :]
         if not sealed.startswith(_MARK):
-            raise CodecError("not signed, though CARS_QUEUE_KEY is set")
+            raise CodecError("not signed, though DURABLE_QUEUE_KEY is set")
         if not hmac.compare_digest(signature, self._sign(document, place)):
-            raise CodecError("not signed with CARS_QUEUE_KEY for this place in the queue")
+            raise CodecError("not signed with DURABLE_QUEUE_KEY for this place in the queue")
         return document
 
     def _sign(self, document: bytes, place: tuple[str, ...]) -> bytes:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from carscraper.exceptions import ConfigurationError
-from carscraper.frontier.contract import Pace, PaceChange
-from carscraper.throttle.policy import SLOWER, TOO_MUCH, Answer, Policy, next_delay
+from scrapy_durable.exceptions import ConfigurationError
+from scrapy_durable.frontier.contract import Pace, PaceChange
+from scrapy_durable.throttle.policy import SLOWER, TOO_MUCH, Answer, Policy, next_delay
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings

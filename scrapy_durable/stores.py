@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from carscraper.items import SetAside
-
 
 @runtime_checkable
 class DurableStore(Protocol):
@@ -58,14 +56,6 @@ class RemoteStore(Protocol):
         """
 
 
-@runtime_checkable
-class Ledger(Protocol):
-    """The store that keeps what the verdict is reached from."""
-
-    async def note(self, item: SetAside) -> None:
-        """Keep it, and return when it is durable; at any time, also while the spider is closed."""
-
-
 def durable_stores(crawler: Crawler) -> list[DurableStore]:
     """The stores among the pipelines of a running crawl."""
     return [store for store in crawler.engine.scraper.itemproc.middlewares if isinstance(store, DurableStore)]
@@ -74,9 +64,3 @@ def durable_stores(crawler: Crawler) -> list[DurableStore]:
 def remote_stores(crawler: Crawler) -> list[RemoteStore]:
     """The databases among them."""
     return [store for store in crawler.engine.scraper.itemproc.middlewares if isinstance(store, RemoteStore)]
-
-
-def ledger(crawler: Crawler) -> Ledger | None:
-    """The ledger, when there is one among the pipelines."""
-    pipelines = crawler.engine.scraper.itemproc.middlewares
-    return next((pipeline for pipeline in pipelines if isinstance(pipeline, Ledger)), None)

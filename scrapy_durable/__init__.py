@@ -1,0 +1,1 @@
+"""A core that makes any Scrapy project's crawl survive whatever is killed."""

@@ -1,0 +1,1 @@
+"""Commands that are added to Scrapy's."""

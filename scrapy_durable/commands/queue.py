@@ -1,0 +1,175 @@
+"""`scrapy queue`: look into the frontier, and deal with its dead letters."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import orjson
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from scrapy_durable.exceptions import ConfigurationError, DurableError, FrontierRefused
+from scrapy_durable.frontier.build import build_frontier, is_resumable
+from scrapy_durable.frontier.contract import Counts, DeadLetter, Frontier, Status
+from scrapy_durable.plain import plain, plain_json, show
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+_ACTIONS = ("status", "dead", "retry-dead", "drop-dead", "forget")
+
+
+class Command(ScrapyCommand):
+    """Works on the frontier that `REDIS_URL` or `JOBDIR` names, while a crawl runs or not.
+
+    Exit status 0: done. 1: the frontier did not answer, or the question was answered with no. 2: refused.
+    """
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
+
+    def syntax(self) -> str:
+        """The actions."""
+        return f"[options] <{'|'.join(_ACTIONS)}>"
+
+    def short_desc(self) -> str:
+        """One line for `scrapy --help`."""
+        return "Show the frontier; retry, drop or forget what is in it"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Scrapy's own options, and these."""
+        super().add_options(parser)
+        parser.add_argument("--spider", default="cars", help="whose frontier (default: cars)")
+        parser.add_argument("--json", action="store_true", help="status, dead: as JSON")
+        parser.add_argument("--limit", type=int, default=100, help="dead: how many at most (default: 100)")
+        parser.add_argument("--yes", action="store_true", help="drop-dead, forget: do not ask first")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Do the one action that was named."""
+        if len(args) != 1 or args[0] not in _ACTIONS:
+            raise UsageError(f"name one of: {', '.join(_ACTIONS)}")
+        if self.settings is None:
+            raise RuntimeError("a command runs through scrapy.cmdline")
+        try:
+            self.exitcode = asyncio.run(_act(_frontier(self.settings, opts.spider), args[0], opts))
+        except (ConfigurationError, FrontierRefused) as error:
+            self.exitcode = 2
+            show(sys.stderr, f"error: {error}")
+        except DurableError as error:
+            self.exitcode = 1
+            show(sys.stderr, f"error: {error}")
+
+
+def _frontier(settings: BaseSettings, spider: str) -> Frontier:
+    """The frontier that outlives its crawls; `ConfigurationError` when the settings name none."""
+    if not is_resumable(settings):
+        raise ConfigurationError("set REDIS_URL or JOBDIR: without, the queue lives and dies with its crawl")
+    return build_frontier(settings, worker="scrapy-queue", spider=spider)
+
+
+async def _act(frontier: Frontier, action: str, opts: argparse.Namespace) -> int:
+    """Do it and print what was done; returns the exit status."""
+    try:
+        if action == "status":
+            status = await frontier.status()
+            show(sys.stdout, *(_as_json(status) if opts.json else _table(status)))
+        elif action == "dead":
+            letters = await frontier.dead_letters(opts.limit)
+            show(sys.stdout, *(_dead_as_json(letters) if opts.json else _dead_lines(letters)))
+        elif action == "retry-dead":
+            show(sys.stdout, f"{await frontier.retry_dead()} requests are queued again")
+        elif action == "drop-dead":
+            if not _sure(opts, "Drop all dead letters, so that the crawl counts as if they had never been?"):
+                return 1
+            show(sys.stdout, f"{await frontier.drop_dead()} dead letters are gone")
+        else:
+            status = await frontier.status()
+            left = status.total.queued + status.total.delayed + status.total.leased
+            if not _sure(opts, f"Forget the whole crawl {status.crawl_id}, with {left} requests unfinished?"):
+                return 1
+            await frontier.forget()
+            show(sys.stdout, "forgotten; the next run starts afresh")
+    finally:
+        await frontier.close()
+    return 0
+
+
+def _sure(opts: argparse.Namespace, question: str) -> bool:
+    if opts.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise ConfigurationError(f"{question} Nobody is there to ask; repeat with --yes")
+    return input(f"{plain(question)} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _table(status: Status) -> Iterator[str]:
+    """The status for people: a row in all, per slot and per callback, then the workers."""
+    yield f"crawl {status.crawl_id or '(none)'}" + (f" of {status.identity}" if status.identity else "")
+    yield ""
+    yield f"{'':<28}{'queued':>9}{'delayed':>9}{'leased':>9}{'dead':>9}{'done':>9}{'seen':>9}"
+    yield _row("all", status.total)
+    for kind, groups in (("slot", status.slots), ("callback", status.callbacks)):
+        for name, counts in sorted(groups.items()):
+            yield _row(f"{kind} {name}", counts)
+    yield ""
+    oldest = "nothing waits" if status.oldest is None else f"the oldest has waited {status.oldest:.0f} s"
+    yield (
+        f"{status.past_due} past due (their time has come, and nobody has fetched them yet), {oldest}, "
+        f"{status.stale_messages} stale messages refused (of workers whose leases had expired)"
+    )
+    for worker in status.workers:
+        silent = max(0.0, status.now - worker.last_seen)
+        yield f"worker {worker.worker}: holds {worker.leased}, last heard of {silent:.0f} s ago"
+
+
+def _row(name: str, counts: Counts) -> str:
+    numbers = (counts.queued, counts.delayed, counts.leased, counts.dead, counts.done, counts.seen)
+    return f"{name[:27]:<28}" + "".join(f"{number:>9}" for number in numbers)
+
+
+def _as_json(status: Status) -> list[str]:
+    """The status as it is in `contract.Status`, with `seen` among the counts."""
+    found = asdict(status)
+    found["total"]["seen"] = status.total.seen
+    for kind, groups in (("slots", status.slots), ("callbacks", status.callbacks)):
+        for name, counts in groups.items():
+            found[kind][name]["seen"] = counts.seen
+    return plain_json(found, orjson.OPT_INDENT_2).decode().split("\n")
+
+
+def _dead_lines(letters: list[DeadLetter]) -> Iterator[str]:
+    if not letters:
+        yield "no dead letters"
+    for letter in letters:
+        when = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(letter.died_at))
+        yield f"{when}  {letter.callback}  after {letter.attempts}: {letter.reason}"
+        yield f"    {_url(letter)}"
+
+
+def _dead_as_json(letters: list[DeadLetter]) -> list[str]:
+    rows = [
+        {
+            "url": _url(letter),
+            "callback": letter.callback,
+            "slot": letter.slot,
+            "attempts": letter.attempts,
+            "reason": letter.reason,
+            "died_at": letter.died_at,
+        }
+        for letter in letters
+    ]
+    return plain_json(rows, orjson.OPT_INDENT_2).decode().split("\n")
+
+
+def _url(letter: DeadLetter) -> str:
+    try:
+        return str(orjson.loads(letter.payload).get("url", ""))
+    except (orjson.JSONDecodeError, AttributeError):
+        return "(unreadable)"

@@ -1,0 +1,49 @@
+"""The core's own settings, read and checked once, at start.
+
+`settings.py` says what each one is for; here stands what is accepted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scrapy_durable import settings as defaults
+from scrapy_durable.settings_check import check_settings
+from scrapy_durable.values import Values
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The checked settings; durations in seconds."""
+
+    lease_seconds: float
+    max_attempts: int
+    max_retry_after: float
+    retry_base_delay: float
+    retry_max_delay: float
+    reported_stats: dict[str, str]
+    queue_key: str = field(repr=False)
+    proxies: tuple[str, ...] = field(repr=False)  # they may hold passwords
+    proxy_cooldown: float
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Config:
+        """Read all of them; raises `ConfigurationError` for the first that is not acceptable, or that nobody
+        reads."""
+        check_settings(settings)
+        values = Values(settings, vars(defaults))
+        return cls(
+            lease_seconds=values.fraction("DURABLE_LEASE_SECONDS", 0.5, 86_400),
+            max_attempts=values.whole("DURABLE_MAX_ATTEMPTS", 1, 1000),
+            max_retry_after=values.fraction("DURABLE_MAX_RETRY_AFTER", 0, 31_536_000),
+            retry_base_delay=values.fraction("DURABLE_RETRY_BASE_DELAY", 0.001, 3600),
+            retry_max_delay=values.fraction("DURABLE_RETRY_MAX_DELAY", 0.001, 86_400),
+            reported_stats=values.mapping("DURABLE_REPORTED_STATS"),
+            queue_key=values.secret("DURABLE_QUEUE_KEY"),
+            proxies=values.several("DURABLE_PROXIES"),
+            proxy_cooldown=values.fraction("DURABLE_PROXY_COOLDOWN", 0.1, 600),
+        )

@@ -1,0 +1,48 @@
+"""The core's settings: each with its unit, its default and the reason for it.
+
+Each takes its default from the environment variable of the same name; a project's `settings.py`, `-s NAME=value` and
+scrapyd's `setting=NAME=value` go before. `config.py` checks the values.
+"""
+
+from __future__ import annotations
+
+import os
+
+DURABLE_LEASE_SECONDS = os.environ.get("DURABLE_LEASE_SECONDS", "60")
+"""Seconds after which a dead worker's requests go to another one. Leases are renewed at a third of it."""
+
+DURABLE_MAX_ATTEMPTS = os.environ.get("DURABLE_MAX_ATTEMPTS", "20")
+"""How often a request is handed out at most, whatever ended each attempt; one that kills its worker ends
+here.
+"""
+
+DURABLE_MAX_RETRY_AFTER = os.environ.get("DURABLE_MAX_RETRY_AFTER", "3600")
+"""Seconds that a `Retry-After` is heeded at most."""
+
+DURABLE_RETRY_BASE_DELAY = os.environ.get("DURABLE_RETRY_BASE_DELAY", "1")
+"""Seconds that a request waits at most after its first failure; the bound doubles with each further one."""
+
+DURABLE_RETRY_MAX_DELAY = os.environ.get("DURABLE_RETRY_MAX_DELAY", "300")
+"""Seconds that the doubling of `DURABLE_RETRY_BASE_DELAY` never exceeds: no site needs longer to say it is back.
+"""
+
+DURABLE_QUEUE_KEY = os.environ.get("DURABLE_QUEUE_KEY", "")
+"""A secret of 32 characters or more, the same for all workers: what they queue is signed with it, and nothing else is
+taken out of the queue. Empty: whoever can write to the queue is trusted as far as `docs/security.md` says. Set it in
+the environment.
+"""
+
+DURABLE_PROXIES = os.environ.get("DURABLE_PROXIES", "")
+"""Forward proxies, `http://user:password@host:port`, parted by commas; empty: none, or that of `http_proxy` and
+`https_proxy`. Set it in the environment: a command line is seen by everyone on the machine.
+"""
+
+DURABLE_PROXY_COOLDOWN = os.environ.get("DURABLE_PROXY_COOLDOWN", "30")
+"""Seconds, 0.1 to 600, that a proxy rests after it failed, twice as long each time in a row: as long as one takes
+to restart.
+"""
+
+DURABLE_REPORTED_STATS = {"kept": "item_scraped_count", "requests": "downloader/request_count"}
+"""Which stats a worker reports to the others, by the name that they have there: whole numbers, 16 at most. `kept` are
+the items passed on, `total` those that there are, as far as the site tells.
+"""

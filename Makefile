@@ -49,7 +49,11 @@ test: $(VENV)/.dev servers  ## run all tests; starts every server that it needs
 
 .PHONY: test-crash
 test-crash: $(VENV)/.dev servers  ## the random kills with 20 seeds instead of 3
-	CRASH_SEEDS=20 $(BIN)/pytest -n $(JOBS) tests/crash/test_random_kills.py
+	CRASH_SEEDS=20 $(BIN)/pytest -n $(JOBS) tests/crash/test_random_kills.py tests/any_project
+
+.PHONY: test-scrapy
+test-scrapy: $(VENV)/.dev  ## Scrapy's own tests, as they come and with the add-on; downloads its source
+	$(BIN)/python -m tests.scrapys_own --jobs $(JOBS)
 
 .PHONY: test-whole
 test-whole: $(VENV)/.dev servers  ## the databases' history with the whole catalogue instead of 1,200 listings

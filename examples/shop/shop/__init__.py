@@ -1,0 +1,1 @@
+"""An ordinary Scrapy project: a crawler of a small shop."""

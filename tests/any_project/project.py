@@ -1,0 +1,162 @@
+"""A project that `scrapy startproject` has made, with one spider, and its crawls by the real command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.any_project.shop import EXAMPLE
+from tests.crawling import wait_until
+from tests.standin import ROOT
+
+OWN_PYTHON = os.environ.get("ANY_PROJECT_PYTHON")
+PYTHON = OWN_PYTHON or sys.executable
+SPIDERS = {
+    "products": EXAMPLE / "shop" / "spiders" / "products.py",
+    **{path.stem: path for path in (Path(__file__).parent / "spiders").glob("[a-z]*.py")},
+}
+FULL_SPEED = {"CONCURRENT_REQUESTS_PER_DOMAIN": 8, "DOWNLOAD_DELAY": 0}
+"""The template has 1 and a second."""
+_NOT_INHERITED = ("CARS_", "DURABLE_", "SCRAPY_", "REDIS_", "MONGO_", "POSTGRES_", "JOBDIR", "PYTHONPATH")
+
+
+def environment() -> dict[str, str]:
+    """What a stock project's commands are given: nothing that this machine has set for a crawl."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
+    return kept if OWN_PYTHON else {**kept, "PYTHONPATH": str(ROOT)}
+
+
+def addon_is_there() -> bool:
+    """Whether the projects' environment has the add-on."""
+    program = "import scrapy_durable; scrapy_durable.Addon"
+    return (
+        subprocess.run([PYTHON, "-c", program], env=environment(), stderr=subprocess.DEVNULL).returncode == 0
+    )
+
+
+class Run:
+    """One process of a crawl, killed when its project is left."""
+
+    def __init__(self, project: Project, worker: int, arguments: Sequence[str]) -> None:
+        self.agent = f"worker-{worker}"
+        self._log = project.path / f"{self.agent}.log"
+        self._begins = self._log.stat().st_size if self._log.exists() else 0
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*project.command, "-s", f"USER_AGENT={self.agent}", *arguments],
+                cwd=project.path,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    @property
+    def log(self) -> str:
+        """What this process has said so far."""
+        return self._log.read_bytes()[self._begins :].decode(errors="replace")
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def broken(self) -> bool:
+        """Whether stock Scrapy cannot read its queue, which a kill has cut off: it then never ends."""
+        return "[asyncio] ERROR" in self.log
+
+    def kill(self) -> None:
+        """End it as a power failure would."""
+        self.process.kill()
+        self.process.wait(10)
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does; returns when Scrapy has noticed."""
+        asked = self.log.count("Received SIGINT")
+        self.process.send_signal(signal.SIGINT)
+        wait_until(lambda: not self.running or self.log.count("Received SIGINT") > asked, 60)
+
+    def wait_until_open(self) -> None:
+        """Return when its scheduler and its pipeline are open, or it has ended."""
+        wait_until(lambda: not self.running or "items go to" in self.log, 60, what=f"{self.agent} is open")
+
+    def wait(self, timeout: float) -> int:
+        """Wait for its end, and return its exit status. One that does not end is killed, and its log shown."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(
+                f"{self.agent} still runs after {timeout} s:\n{self.log[-20_000:]}"
+            ) from None
+
+
+class Project:
+    """A stock project at `path`, with `settings` beside the template's. `name` is its spider's.
+
+    `site` is what the spider is told as `-a site=`.
+    """
+
+    def __init__(
+        self, template: Path, path: Path, name: str, site: str, settings: Mapping[str, object]
+    ) -> None:
+        shutil.copytree(template, path)
+        shutil.copy(SPIDERS[name], path / "shop" / "spiders")
+        for module in ("items.py", "pipelines.py"):
+            shutil.copy(EXAMPLE / "shop" / module, path / "shop")
+        pipeline = {"ITEM_PIPELINES": {"shop.pipelines.EachItemToDisk": 300}}
+        with (path / "shop" / "settings.py").open("a") as file:
+            for setting, value in {**FULL_SPEED, **pipeline, **settings}.items():
+                file.write(f"{setting} = {value!r}\n")
+        self.path = path
+        self.name = name
+        self.command = [PYTHON, "-m", "scrapy", "crawl", name, "-a", f"site={site}"]
+        self._runs: list[Run] = []
+
+    def start(self, worker: int = 0, arguments: Sequence[str] = ()) -> Run:
+        """Start the crawl, or go on with it: the command is the same, but for `arguments` that are added."""
+        run = Run(self, worker, arguments)
+        self._runs.append(run)
+        return run
+
+    def items(self) -> list[str]:
+        """The items on the disk, each as JSON, sorted."""
+        path = self.path / "items.jl"
+        return sorted(path.read_text().splitlines()) if path.exists() else []
+
+    def queue_status(self) -> dict[str, Any]:
+        """What `scrapy queue status` counts, of all slots."""
+        done = subprocess.run(
+            [PYTHON, "-m", "scrapy", "queue", "status", "--json", "--spider", self.name],
+            cwd=self.path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        total: dict[str, Any] = json.loads(done.stdout)["total"]
+        return total
+
+    def remove(self) -> None:
+        """End what runs, and remove the project."""
+        self.end()
+        shutil.rmtree(self.path)
+
+    def end(self) -> None:
+        """Kill what still runs."""
+        for run in self._runs:
+            if run.running:
+                run.kill()
+
+    def __enter__(self) -> Project:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.end()

@@ -1,0 +1,1 @@
+"""Spiders as others write them: each is copied into a project that `scrapy startproject` has made."""

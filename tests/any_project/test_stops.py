@@ -1,0 +1,71 @@
+"""With the add-on, a crawl that is stopped is kept: by one Ctrl-C, by a second one, by a limit of Scrapy's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.any_project.conftest import MakeProject, Whole
+from tests.any_project.kills import crawl_through, finish, wait_until_gone, wait_until_settled
+from tests.any_project.shop import Shop
+from tests.any_project.variants import ALONE, SHARED, Variant
+
+pytestmark = pytest.mark.usefixtures("addon")
+
+ONE_WORKER = [ALONE, SHARED[0]]
+
+
+@pytest.mark.parametrize("interrupts", [1, 2])
+@pytest.mark.parametrize("spider", ["products", "forms", "quotes"])
+@pytest.mark.parametrize("variant", ONE_WORKER, ids=str)
+def test_a_crawl_that_was_interrupted_goes_on_where_it_was(
+    interrupts: int,
+    spider: str,
+    variant: Variant,
+    project: MakeProject,
+    shop: Shop,
+    whole: Callable[[str], Whole],
+) -> None:
+    """After one Ctrl-C what is in flight is waited for; after a second one it is asked for again, and nothing else."""
+    expected = whole(spider)
+    durable = project(spider, variant)
+    shop.gate(20)
+    run = durable.start()
+    assert shop.wait_until_held(lambda: not run.running), run.log
+    wait_until_settled(durable, shop)
+    for _ in range(interrupts):
+        run.interrupt()
+    if interrupts == 1:
+        shop.gate(None)
+    assert run.wait(60) != 0, "a crawl that was stopped is not complete"
+    wait_until_gone(shop, run)
+    assert len(durable.items()) < len(expected.items)
+    assert finish(crawl_through(durable, shop, []), shop) == [0]
+    assert durable.items() == expected.items
+    assert shop.answered() == expected.answered
+
+
+@pytest.mark.parametrize("variant", ONE_WORKER, ids=str)
+def test_a_crawl_that_has_come_to_its_end_is_forgotten(
+    variant: Variant, project: MakeProject, shop: Shop, whole: Callable[[str], Whole]
+) -> None:
+    """Tomorrow's run, by the same command, reads everything again."""
+    expected = whole("products")
+    durable = project("products", variant)
+    for _ in range(2):
+        assert finish(crawl_through(durable, shop, []), shop) == [0]
+    assert durable.items() == sorted(expected.items * 2)
+
+
+@pytest.mark.parametrize("variant", ONE_WORKER, ids=str)
+def test_a_crawl_that_closespider_has_stopped_is_kept(
+    variant: Variant, project: MakeProject, shop: Shop, whole: Callable[[str], Whole]
+) -> None:
+    expected = whole("products")
+    durable = project("products", variant)
+    limited = durable.start(arguments=["-s", "CLOSESPIDER_ITEMCOUNT=10"])
+    assert limited.wait(60) != 0, "a crawl that was stopped is not complete"
+    assert 10 <= len(durable.items()) < len(expected.items)
+    assert finish(crawl_through(durable, shop, []), shop) == [0]
+    assert durable.items() == expected.items

@@ -7,24 +7,53 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.any_project.project import PYTHON, environment
 from tests.any_project.shop import EXAMPLE, Shop
 
 PRODUCTS = 120
 
 
-def test_the_shop_is_crawled_to_its_end_by_stock_scrapy(shop: Shop, tmp_path: Path) -> None:
-    project = tmp_path / "shop"
-    shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("__pycache__", "items.jl", "job"))
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """A copy of the example."""
+    ignored = shutil.ignore_patterns("__pycache__", "items.jl", "job")
+    return Path(shutil.copytree(EXAMPLE, tmp_path / "shop", ignore=ignored))
+
+
+def start(example: Path, shop: Shop, *arguments: str) -> subprocess.Popen[bytes]:
+    """The README's command."""
     command = [PYTHON, "-m", "scrapy", "crawl", "products", "-s", "JOBDIR=job", "-a", f"site={shop.urls[0]}"]
-    done = subprocess.run(
-        command, cwd=project, env=environment(), capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    items = [json.loads(line) for line in (project / "items.jl").read_text().splitlines()]
+    with (example / "log").open("ab") as log:
+        return subprocess.Popen(
+            [*command, *arguments], cwd=example, env=environment(), stdout=log, stderr=log
+        )
+
+
+def products(example: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in (example / "items.jl").read_text().splitlines()]
+
+
+def test_the_shop_is_crawled_to_its_end_by_stock_scrapy(example: Path, shop: Shop) -> None:
+    assert start(example, shop).wait(120) == 0, (example / "log").read_text()
+    items = products(example)
     assert sorted(int(item["sku"]) for item in items) == list(range(1, PRODUCTS + 1))
     assert all(item["link_text"] == item["title"] for item in items)
     assert {item["host"] for item in items} == {"127.0.0.1", "127.0.0.2", "127.0.0.3"}
+
+
+@pytest.mark.usefixtures("addon")
+def test_with_one_line_more_a_kill_costs_it_nothing(example: Path, shop: Shop) -> None:
+    one_line = ("-s", 'ADDONS={"scrapy_durable.Addon": 500}')
+    shop.gate(40)
+    killed = start(example, shop, *one_line)
+    assert shop.wait_until_held(lambda: killed.poll() is not None), (example / "log").read_text()
+    killed.kill()
+    killed.wait(10)
+    shop.gate(None)
+    assert start(example, shop, *one_line).wait(120) == 0, (example / "log").read_text()
+    assert {int(item["sku"]) for item in products(example)} == set(range(1, PRODUCTS + 1))
 
 
 def test_the_readme_has_five_steps() -> None:

@@ -16,11 +16,11 @@ from scrapy.exceptions import CannotResolveHostError, DownloadConnectionRefusedE
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import build_from_crawler
 
-from carscraper.api.endpoints import api_origin
 from carscraper.config import Config
 from carscraper.responses.decompression import UNBOUNDED
 from scrapy_durable.config import Config as CoreConfig
 from scrapy_durable.exceptions import DurableError
+from scrapy_durable.origins import origin_of
 from scrapy_durable.retry.backoff import backoff
 from scrapy_durable.retry.middleware import RequestFailed
 from scrapy_durable.scheduler import frontier_scheduler
@@ -67,7 +67,7 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         self._times = crawler.settings.getint("RETRY_TIMES")
         self._failures = 0
         self._not_before = 0.0
-        self._url = f"{api_origin(Config.from_settings(crawler.settings).api_url)}/robots.txt"
+        self._url = f"{origin_of(Config.from_settings(crawler.settings).api_url)}/robots.txt"
         self._known = False
         self._parser: RobotParser | None = None
         self._asking = asyncio.Lock()

@@ -18,7 +18,8 @@ COMMANDS_MODULE = "carscraper.commands"
 # Public settings
 
 CARS_API_URL = os.environ.get("CARS_API_URL", "https://api.cars.co.za/fw/public")
-"""Where the API is: an absolute http or https URL. It is also the only place that requests may go to."""
+"""Where the API is: an absolute http or https URL. Its origin is also the only one that this spider's requests may
+go to."""
 
 CARS_OUTPUT_DIR = os.environ.get("CARS_OUTPUT_DIR", "data")
 """Directory of `cars.json`, `cars.incomplete.json`, `run.json`, the committed batches and the stored responses; made
@@ -162,8 +163,8 @@ COOKIES_ENABLED = False
 REFERER_ENABLED = False
 HTTPPROXY_ENABLED = True
 DOWNLOAD_HANDLERS = {
-    "http": "carscraper.downloads.GuardedDownloadHandler",
-    "https": "carscraper.downloads.GuardedDownloadHandler",
+    "http": "scrapy_durable.downloads.GuardedDownloadHandler",
+    "https": "scrapy_durable.downloads.GuardedDownloadHandler",
     # An API is asked over HTTP only.
     "data": None,
     "file": None,
@@ -217,10 +218,8 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "carscraper.responses.decompression.DecompressionMiddleware": 590,
     # Nearest to the downloader: nothing that another middleware makes gets past it.
-    "carscraper.allow_list.AllowListMiddleware": 990,
-    # Not needed, and each costs a call per request: the allow-list replaces the first, requests set what the
-    # others would set.
-    "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
+    "scrapy_durable.allow_list.AllowListMiddleware": 990,
+    # Not needed, and it costs a call per request: requests set what it would set.
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
 }
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scrapy_durable import settings as defaults
+from scrapy_durable.origins import checked_origin
 from scrapy_durable.settings_check import check_settings
 from scrapy_durable.values import Values
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 class Config:
     """The checked settings; durations in seconds."""
 
+    allowed_origins: tuple[str, ...]
     lease_seconds: float
     max_attempts: int
     max_retry_after: float
@@ -37,6 +39,10 @@ class Config:
         check_settings(settings)
         values = Values(settings, vars(defaults))
         return cls(
+            allowed_origins=tuple(
+                checked_origin("DURABLE_ALLOWED_ORIGINS", text)
+                for text in values.several("DURABLE_ALLOWED_ORIGINS")
+            ),
             lease_seconds=values.fraction("DURABLE_LEASE_SECONDS", 0.5, 86_400),
             max_attempts=values.whole("DURABLE_MAX_ATTEMPTS", 1, 1000),
             max_retry_after=values.fraction("DURABLE_MAX_RETRY_AFTER", 0, 31_536_000),

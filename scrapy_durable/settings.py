@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import os
 
+DURABLE_ALLOWED_ORIGINS = os.environ.get("DURABLE_ALLOWED_ORIGINS", "")
+"""Where requests may go, `http(s)://host[:port]` each, separated by commas. A host that is a public name is then
+refused every address that is not public. Empty: anywhere that the spider's `allowed_domains` lets them.
+"""
+
 DURABLE_LEASE_SECONDS = os.environ.get("DURABLE_LEASE_SECONDS", "60")
 """Seconds after which a dead worker's requests go to another one. Leases are renewed at a third of it."""
 

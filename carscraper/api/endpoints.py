@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from carscraper.exceptions import ApiError
 from scrapy_durable.exceptions import ConfigurationError
+from scrapy_durable.origins import DEFAULT_PORTS, origin_of
 
 FIRST_YEAR, LAST_YEAR = 1900, 2100
 """Model years outside are taken for errors of the source."""
@@ -34,7 +35,6 @@ LONGEST_LINK = 8000
 """Characters; servers take no more."""
 _LINK = re.compile(rf"[!-~]{{1,{LONGEST_LINK}}}")
 SEARCH_PATH, SPECS_PATH = "/v3/vehicle", "/v2/specs"
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +103,7 @@ def check_base_url(text: str) -> str:
     if problem:
         hidden = re.sub(r"^([a-z]+://)?.*@", r"\1***@", text, flags=re.DOTALL | re.IGNORECASE)
         raise ConfigurationError(f"CARS_API_URL={hidden!r} {problem}")
-    return api_origin(text) + urlsplit(text).path.removesuffix("/")
-
-
-def api_origin(base_url: str) -> str:
-    """Scheme, host and port of a checked base URL: `https://api.cars.co.za`, default port left out."""
-    parts = urlsplit(base_url)
-    host = parts.hostname or ""
-    host = f"[{host}]" if ":" in host else host
-    port = "" if parts.port in (None, _DEFAULT_PORTS[parts.scheme]) else f":{parts.port}"
-    return f"{parts.scheme}://{host}{port}"
+    return origin_of(text) + urlsplit(text).path.removesuffix("/")
 
 
 def search_url(base_url: str, *, offset: int, limit: int, filters: SearchFilters = NO_FILTERS) -> str:
@@ -216,7 +207,7 @@ def _base_url_problem(text: str) -> str:
         host, port = parts.hostname, parts.port
     except ValueError as error:
         return f"is not a URL: {error}"
-    if parts.scheme not in _DEFAULT_PORTS or not host:
+    if parts.scheme not in DEFAULT_PORTS or not host:
         return "is not an absolute http or https URL, such as https://api.cars.co.za/fw/public"
     if port == 0:
         return "has port 0, where nothing can listen"

@@ -21,6 +21,7 @@ from carscraper.api.endpoints import (
 )
 from carscraper.api.search_page import Listing
 from carscraper.config import Config
+from carscraper.core_settings import set_core_settings
 from carscraper.exceptions import ApiError
 from carscraper.fingerprints import DISTINCT
 from carscraper.items import Car, OddSpec, PageRead, SpecGroups
@@ -84,8 +85,11 @@ class CarsSpider(Spider):
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
-        """Tells the site who asks, when `CARS_CONTACT` says so and `USER_AGENT` nothing else."""
+        """Tell the core of this site, and the site who asks, when `CARS_CONTACT` says so and `USER_AGENT` nothing
+        else.
+        """
         super().update_settings(settings)
+        set_core_settings(settings)
         contact = Config.from_settings(settings).contact
         if contact and settings["USER_AGENT"] == USER_AGENT:
             settings.set("USER_AGENT", f"{USER_AGENT.partition(' ')[0]} (+{contact})", priority="spider")

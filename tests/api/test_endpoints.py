@@ -8,7 +8,6 @@ from carscraper.api.endpoints import (
     PROVINCES,
     SearchFilters,
     SpecKey,
-    api_origin,
     check_base_url,
     page_offset,
     search_url,
@@ -66,19 +65,6 @@ def test_a_base_url_with_a_password_is_refused_without_showing_it(text):
     with pytest.raises(ConfigurationError) as refusal:
         check_base_url(text)
     assert "canary" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("base_url", "origin"),
-    [
-        (BASE, "https://api.cars.co.za"),
-        ("https://Host:443/x", "https://host"),
-        ("http://host:443", "http://host:443"),
-        ("http://[::1]:8080/x", "http://[::1]:8080"),
-    ],
-)
-def test_the_origin_is_scheme_host_and_port(base_url, origin):
-    assert api_origin(base_url) == origin
 
 
 def test_a_code_is_one_quoted_segment_of_the_path():

@@ -47,7 +47,7 @@ def test_garbage_is_flagged_instead_of_raised(encoding: str) -> None:
 
 DROPS = """
 from scrapy.exceptions import IgnoreRequest
-import carscraper.allow_list as allow_list
+import scrapy_durable.allow_list as allow_list
 def process_response(self, request, response):
     if "/specs/" in request.url:
         raise IgnoreRequest("dropped")

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from carscraper.downloads import AddressRefused, GuardedResolver, is_public_address, is_public_name
+from scrapy_durable.downloads import AddressRefused, GuardedResolver, is_public_address, is_public_name
 from tests.hostile.conftest import SECONDS, Start
 from tests.standin import PAGE_PATH, SPEC_PATH, StandIn
 from tests.tripwires import Tripwire
@@ -146,14 +146,14 @@ class Fixed(AbstractResolver):
 
 
 def test_a_name_with_one_private_address_among_public_ones_is_refused() -> None:
-    guarded = GuardedResolver(Fixed("8.8.8.8", "10.0.0.1"), "api.cars.co.za")
+    guarded = GuardedResolver(Fixed("8.8.8.8", "10.0.0.1"), ["api.cars.co.za"])
     with pytest.raises(AddressRefused, match=r"10\.0\.0\.1"):
         asyncio.run(guarded.resolve("API.cars.co.za", 443))
 
 
 def test_public_addresses_and_the_addresses_of_proxies_pass() -> None:
-    assert asyncio.run(GuardedResolver(Fixed("8.8.8.8"), "api.cars.co.za").resolve("api.cars.co.za"))
-    assert asyncio.run(GuardedResolver(Fixed("10.0.0.1"), "api.cars.co.za").resolve("proxy.example.com"))
+    assert asyncio.run(GuardedResolver(Fixed("8.8.8.8"), ["api.cars.co.za"]).resolve("api.cars.co.za"))
+    assert asyncio.run(GuardedResolver(Fixed("10.0.0.1"), ["api.cars.co.za"]).resolve("proxy.example.com"))
 
 
 REBOUND = """

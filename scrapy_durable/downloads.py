@@ -8,7 +8,6 @@ import ipaddress
 import socket
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
-from urllib.parse import urlsplit
 
 from aiohttp import ClientHttpProxyError, ClientResponseError, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -16,25 +15,28 @@ from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.exceptions import DownloadFailedError
 from scrapy.http import Headers
 
-from carscraper.config import Config
-from carscraper.heads import BoundedResponseHandler
+from scrapy_durable.config import Config
+from scrapy_durable.heads import BoundedResponseHandler
+from scrapy_durable.origins import host_of
 from scrapy_durable.proxies import TunnelRefused
 from scrapy_durable.retry.middleware import RequestFailed
 from scrapy_durable.scheduler import frontier_scheduler
 from scrapy_durable.stopping import is_stopping
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from aiohttp import ClientResponse
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-_LOOK = 0.5
-"""Seconds between two looks whether the crawl is being stopped."""
+_POLL_INTERVAL = 0.5
+"""Seconds between two checks whether the crawl is being stopped."""
 _LONGEST = 300
 """Characters of aiohttp's words for what is not HTTP, which repeat it."""
-_PATIENCE = 2.5
-"""Seconds that a request on the wire may still take when the crawl is being stopped."""
+_GRACE_PERIOD = 2.5
+"""Seconds that a request in flight may still take when the crawl is being stopped."""
 _GLOBAL = ipaddress.IPv6Network("2000::/3")
 """All that IPv6 has given to the internet so far (RFC 4291); translators and tunnels to IPv4 have other addresses."""
 _NOT_PUBLIC = (
@@ -76,21 +78,22 @@ def is_public_address(text: str) -> bool:
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves names, and refuses addresses that are not public for one host, whatever its name server says.
+    """Resolves names, and refuses addresses that are not public for some hosts, whatever their name servers say.
 
-    Other hosts are left alone: those are proxies, which the operator has named, and often on this machine.
+    `hosts` are in lower case. All others are left alone: those are proxies, which the operator has named, and often
+    on this machine.
     """
 
-    def __init__(self, resolver: AbstractResolver, host: str) -> None:
+    def __init__(self, resolver: AbstractResolver, hosts: Collection[str]) -> None:
         self._resolver = resolver
-        self._host = host
+        self._hosts = frozenset(hosts)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """The addresses of a host. Raises `AddressRefused`, an `OSError` as resolvers raise it."""
         found = await self._resolver.resolve(host, port, family)
-        if host.lower() == self._host:
+        if host.lower() in self._hosts:
             for result in found:
                 if not is_public_address(result["host"]):
                     problem = f"{host} leads to {result['host']}, which is not on the internet"
@@ -105,10 +108,10 @@ class GuardedResolver(AbstractResolver):
 class GuardedDownloadHandler(AiohttpDownloadHandler):
     """Scrapy's handler on aiohttp, which takes half the CPU time of Scrapy's own client per request.
 
-    When the API's host is a public name, it is refused any address that is not public: whoever controls the
-    name server must not lead this crawl to the machine that it runs on, or the network around it. What comes before
-    a body is bounded (`heads.py`). Nothing is sent any more once the crawl is being stopped, and what is on the wire
-    then has a few seconds left.
+    An allowed origin (`DURABLE_ALLOWED_ORIGINS`) whose host is a public name is refused any address that is not
+    public: whoever controls the name server must not lead this crawl to the machine that it runs on, or the network
+    around it. What comes before a body is bounded (`heads.py`). Nothing is sent any more once the crawl is being
+    stopped, and what is in flight then has a few seconds left.
     """
 
     experimental: ClassVar[bool] = False  # its warning is for those who have not tested it
@@ -118,11 +121,12 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
         self._under_way: set[asyncio.Task[object]] = set()
         self._abandoned: set[asyncio.Task[object]] = set()
         self._watching: asyncio.Task[None] | None = None
-        host = (urlsplit(Config.from_settings(crawler.settings).api_url).hostname or "").lower()
+        allowed = Config.from_settings(crawler.settings).allowed_origins
+        guarded = [host for host in map(host_of, allowed) if is_public_name(host)]
         connector = cast("TCPConnector", self._session.connector)
         connector._factory = cast("Any", partial(BoundedResponseHandler, loop=connector._loop))
-        if is_public_name(host):
-            connector._resolver = GuardedResolver(connector._resolver, host)
+        if guarded:
+            connector._resolver = GuardedResolver(connector._resolver, guarded)
 
     async def download_request(self, request: Request) -> Response:
         """Ask. Raises `RequestFailed` when the crawl is being stopped, and what Scrapy's handler raises."""
@@ -162,10 +166,10 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
         await super().close()
 
     async def _watch_for_the_end(self) -> None:
-        """Once the crawl is being stopped, wait a little for what is on the wire, then abandon it."""
+        """Once the crawl is being stopped, wait a little for what is in flight, then abandon it."""
         while not is_stopping(self.crawler):
-            await asyncio.sleep(_LOOK)
-        await asyncio.sleep(_PATIENCE)
+            await asyncio.sleep(_POLL_INTERVAL)
+        await asyncio.sleep(_GRACE_PERIOD)
         self._abandoned |= self._under_way
         for task in self._under_way:
             task.cancel()

@@ -6,7 +6,7 @@ Under the output directory:
     cars.incomplete.json      those of the last run, when that was not complete
     run.json                  the last run's verdict
     batches/<crawl id>/       what a crawl has committed:
-        crawl.json            {"resumable": bool, "ended": bool}
+        crawl.json            {"resumable": bool, "ended": bool, "complete": bool}
         .lock                 held by every process that works on it
         <ms>-<worker>-<n>.<crc>.cars.jsonl      records, one `Car` a line
         <ms>-<worker>-<n>.<crc>.ledger.jsonl    what the verdict is reached from: pages read, listings set aside
@@ -30,7 +30,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -39,7 +39,7 @@ from zlib import crc32
 import orjson
 
 from carscraper.exceptions import BatchDamaged
-from carscraper.occupancy import STATE, hold, remove_abandoned
+from carscraper.occupancy import STATE, State, hold, remove_abandoned
 
 CARS, LEDGER = "cars", "ledger"
 CARS_JSON, INCOMPLETE_JSON = "cars.json", "cars.incomplete.json"
@@ -182,11 +182,13 @@ class Archive:
         self._clock = clock
         self._commits = 0
         self._lock: IO[bytes] | None = None
+        self._state = State()
 
     def open(self, *, resumable: bool) -> None:
         """Make the crawl's directory, and mark it as in use for as long as this process lives. Raises `OSError`."""
         self._lock = hold(self.directory)
-        self._mark(resumable=resumable, ended=False)
+        self._state = State(resumable=resumable)
+        self._mark()
 
     def close(self) -> None:
         """Give up the mark of `open`; the files stay."""
@@ -248,8 +250,10 @@ class Archive:
         """
         name = CARS_JSON if complete else INCOMPLETE_JSON
         write_atomically(self.output_dir / name, _array(kept), large=True)
+        self._state = replace(self._state, complete=complete)
         if complete:
             (self.output_dir / INCOMPLETE_JSON).unlink(missing_ok=True)
+            self._mark()
         return name
 
     def report(self, run: bytes) -> None:
@@ -257,16 +261,18 @@ class Archive:
         write_atomically(self.output_dir / "run.json", [run])
 
     def end(self) -> list[str]:
-        """Call the crawl ended, never to be resumed, and remove the batches that nobody needs any more.
+        """Call the crawl ended, never to be resumed, and remove the batches that nobody needs any more; those of the
+        last complete crawl only when this one was complete.
 
         Returns what was left alone because it cannot be read, a sentence each.
         """
-        self._mark(resumable=False, ended=True)
+        self._state = replace(self._state, resumable=False, ended=True)
+        self._mark()
         left_alone = []
         for directory in sorted(self.directory.parent.iterdir()):
             if directory != self.directory and directory.is_dir():
                 try:
-                    remove_abandoned(directory)
+                    remove_abandoned(directory, complete_too=self._state.complete)
                 except (OSError, ValueError) as error:
                     left_alone.append(f"{directory / STATE}: {error}")
         return left_alone
@@ -276,9 +282,8 @@ class Archive:
             path for path in self.directory.glob(f"*.{kind}.jsonl") if not path.name.startswith(".")
         )
 
-    def _mark(self, *, resumable: bool, ended: bool) -> None:
-        state = orjson.dumps({"resumable": resumable, "ended": ended})
-        write_atomically(self.directory / STATE, [state, b"\n"])
+    def _mark(self) -> None:
+        write_atomically(self.directory / STATE, [orjson.dumps(self._state), b"\n"])
 
 
 def replace_lines(path: Path, change: Callable[[bytes], bytes | None]) -> None:

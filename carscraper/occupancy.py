@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -15,10 +16,20 @@ import orjson
 from carscraper.exceptions import InUse
 
 STATE = "crawl.json"
-"""Its name in the directory: `{"resumable": bool, "ended": bool}`."""
+"""The name of a file in the directory: its `State`, as JSON."""
 _LOCK = ".lock"
 _REMOVED = ".removed"
 """What the name of a directory ends with that is being removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of a crawl beside what lies in its directory."""
+
+    resumable: bool = False
+    ended: bool = False
+    complete: bool = False
+    """`cars.json` was made of it."""
 
 
 def hold(directory: Path) -> IO[bytes]:
@@ -68,9 +79,9 @@ class Quiet:
             lock.close()
 
 
-def remove_abandoned(directory: Path) -> None:
+def remove_abandoned(directory: Path, *, complete_too: bool) -> None:
     """Remove the directory of a crawl that has ended, or was killed and cannot be resumed, or had not begun; never
-    while a process works on it, and never one that is not ours.
+    while a process works on it, and never one that is not ours. That of a complete crawl goes only with `complete_too`.
 
     Raises `OSError` or `ValueError` when its state cannot be read.
     """
@@ -83,19 +94,19 @@ def remove_abandoned(directory: Path) -> None:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return
-            if _is_needed(directory):
+            state = _state(directory)
+            if (state.resumable and not state.ended) or (state.complete and not complete_too):
                 return
             removed = directory.with_name(f".{directory.name}{_REMOVED}")
             directory.rename(removed)  # in one step, so that nobody begins in a half of it
         shutil.rmtree(removed, ignore_errors=True)
 
 
-def _is_needed(directory: Path) -> bool:
-    """True when its crawl can go on. Raises `OSError` or `ValueError` when that cannot be read."""
+def _state(directory: Path) -> State:
+    """Raises `OSError` or `ValueError` when it cannot be read."""
     if all(path.name.startswith(".") for path in directory.iterdir()):
-        return False  # killed before it had begun
-    state = orjson.loads((directory / STATE).read_bytes())
-    match state:
-        case {"resumable": bool(resumable), "ended": bool(ended)}:
-            return resumable and not ended
+        return State()  # killed before it had begun
+    match orjson.loads((directory / STATE).read_bytes()):
+        case {"resumable": bool(resumable), "ended": bool(ended), **rest}:
+            return State(resumable, ended, rest.get("complete") is True)
     raise ValueError("is not the state of a crawl")

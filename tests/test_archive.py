@@ -281,6 +281,28 @@ def test_ending_a_crawl_removes_abandoned_ones_and_leaves_those_that_run_or_can_
     last.close()
 
 
+@pytest.mark.parametrize("complete", [False, True])
+def test_the_batches_of_the_last_complete_crawl_go_with_the_next_complete_one_only(
+    tmp_path: Path, complete: bool
+) -> None:
+    """Whether it came to its end or died after it was published."""
+    for name in ("whole", "died"):
+        earlier = Archive(tmp_path, f"crawl-{name}", "worker")
+        earlier.open(resumable=False)
+        earlier.commit(CARS, [line("1")])
+        earlier.publish(earlier.kept(), complete=True)
+        if name == "whole":
+            earlier.end()
+        earlier.close()
+    last = Archive(tmp_path, "crawl-last", "worker")
+    last.open(resumable=False)
+    last.publish(last.kept(), complete=complete)
+    last.end()
+    last.close()
+    left = {path.name for path in (tmp_path / "batches").iterdir()}
+    assert left == ({"crawl-last"} if complete else {"crawl-whole", "crawl-died", "crawl-last"})
+
+
 def test_a_directory_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     strange = tmp_path / "batches" / "holiday"
     strange.mkdir(parents=True)

@@ -63,6 +63,26 @@ def assert_made_whole(run: Crawl, site: StandIn, out: Path) -> None:
     assert not (out / "cars.incomplete.json").exists()
 
 
+def batches(out: Path) -> dict[str, bytes]:
+    """What has been committed, by the names of the files."""
+    return {path.name: path.read_bytes() for path in (out / "batches").rglob("*.cars.jsonl")}
+
+
+def test_what_the_complete_catalogue_was_made_of_stays_until_the_next_one(
+    site: StandIn, before: bytes, tmp_path: Path
+) -> None:
+    committed = batches(tmp_path)
+    site.faults([{"match": PAGE_PATH, "fault": "status", "status": 503}])
+    for _ in range(2):
+        assert_kept_beside(run_to_end(site, tmp_path), tmp_path, before)
+        assert batches(tmp_path) == committed
+        assert len(list((tmp_path / "batches").iterdir())) == 2
+    site.faults([])
+    assert_made_whole(run_to_end(site, tmp_path), site, tmp_path)
+    assert not batches(tmp_path).keys() & committed.keys()
+    assert len(list((tmp_path / "batches").iterdir())) == 1
+
+
 def test_a_site_that_is_down_leaves_the_complete_catalogue(
     site: StandIn, before: bytes, tmp_path: Path
 ) -> None:

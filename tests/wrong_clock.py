@@ -1,4 +1,5 @@
-"""`scrapy` on a machine whose clock is wrong by some seconds: `python -m tests.wrong_clock SECONDS crawl cars …`.
+"""`scrapy` where a clock is wrong by some seconds: `python -m tests.wrong_clock machine SECONDS crawl cars …`; or, with
+`redis` for `machine`, where that of Redis is.
 
 The time of day only: what counts seconds between two moments goes on as it is, on such a machine too.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 
 def set_wrong(seconds: float) -> None:
@@ -18,13 +20,27 @@ def set_wrong(seconds: float) -> None:
     time.gmtime = lambda at=None: convert(time.time() if at is None else at)
 
 
-def runner(seconds: float) -> tuple[str, ...]:
+def set_redis_wrong(seconds: float) -> None:
+    """From now on, Redis tells the frontiers of this process such a time; this machine's is right."""
+    from carscraper.frontier.redis import RedisFrontier
+
+    make = RedisFrontier.__init__
+
+    def make_wrong(frontier: RedisFrontier, *arguments: Any, **options: Any) -> None:
+        make(frontier, *arguments, **options)
+        frontier.clock_offset = seconds
+
+    RedisFrontier.__init__ = make_wrong  # type: ignore[method-assign]
+
+
+def runner(seconds: float, *, of_redis: bool = False) -> tuple[str, ...]:
     """For `tests.crawling.crawl`."""
-    return sys.executable, "-m", "tests.wrong_clock", str(seconds)
+    return sys.executable, "-m", "tests.wrong_clock", "redis" if of_redis else "machine", str(seconds)
 
 
 if __name__ == "__main__":
-    set_wrong(float(sys.argv.pop(1)))
+    set_clock = {"machine": set_wrong, "redis": set_redis_wrong}[sys.argv.pop(1)]
+    set_clock(float(sys.argv.pop(1)))
     from scrapy.cmdline import execute  # and with it everything else, which finds the wrong time
 
     execute()

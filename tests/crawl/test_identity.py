@@ -150,6 +150,7 @@ def test_a_crawl_that_is_forgotten_makes_room_for_another(site: Site, start: Sta
     site.standin.faults([])
     status = scrapy_queue("status", tmp_path / "job")
     assert f" of {site.url}\n" in status
+    assert "0 past due (their time has come, and nobody has fetched them yet)" in status
     assert "forgotten" in scrapy_queue("forget", tmp_path / "job", "--yes")
     run = start("-a", "limit=20", jobdir=tmp_path / "job")
     assert run.wait(SECONDS) == 0, run.log

@@ -21,6 +21,7 @@ from tests.crawl.conftest import LISTINGS, SECONDS, Site, Start
 from tests.crawling import FULL_SPEED, wait_until
 from tests.redis_server import RedisServer
 from tests.standin import ROOT
+from tests.wrong_clock import runner
 
 SECRET = "canary-4f1c"
 WITHOUT_END = [{"match": "offset.{3,4}=[12][0-9][0-9]&", "fault": "status"}]
@@ -187,6 +188,22 @@ def test_others_go_on_only_when_others_live(site: Site, start: Start) -> None:
     assert said in first.log
     assert said not in second.log
     assert "the same command goes on" in second.log
+
+
+def test_the_leases_of_a_worker_that_is_gone_are_said_to_be_waited_for(site: Site, start: Start) -> None:
+    """By the clock of the one that goes on, the other was last heard of six minutes ago."""
+    site.standin.faults([{"match": "/specs/", "fault": "hang"}])
+    with RedisServer() as server:
+        killed = start(settings=PATIENT, redis_url=server.url)
+        wait_until(lambda: site.standin.counts()["specs"], SECONDS, what="a specification")
+        killed.kill()
+        run = start(settings=PATIENT, redis_url=server.url, runner=runner(360, of_redis=True))
+        said = r"Waiting for (\d+) leases of a worker not heard of for (\d+) s, back in (\d+) s\n"
+        wait_until(lambda: re.search(said, run.log), SECONDS, what="what is waited for")
+    leases, silent, left = map(int, re.findall(said, run.log)[0])
+    assert leases > 0
+    assert silent >= 360
+    assert abs(silent + left - PATIENT["CARS_LEASE_SECONDS"]) <= 1  # each is rounded
 
 
 def test_elsewhere_there_are_plain_lines_only(site: Site, start: Start) -> None:

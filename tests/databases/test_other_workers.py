@@ -13,6 +13,7 @@ import pytest
 
 from tests.crash.stores import SharedRedis
 from tests.crawling import Crawl, crawl, wait_until
+from tests.databases.looking import Databases
 from tests.postgres_server import PostgresServer
 from tests.redis_server import RedisServer
 from tests.standin import SPEC_PATH, StandIn
@@ -143,22 +144,18 @@ def test_what_a_worker_leaves_on_another_machine_is_named_by_all_who_stay(
 
 
 def test_a_catalogue_that_has_collapsed_marks_nothing_as_removed(
-    postgres: PostgresServer, stand_in: Callable[..., StandIn], tmp_path: Path
+    databases: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
+    """In no database."""
     site = stand_in(LISTINGS)
-    dsn = postgres.dsn(postgres.create_database())
 
-    def removed(settings: dict[str, object], status: int) -> int:
-        env = {"POSTGRES_DSN": dsn}
-        with crawl(site.url, tmp_path, settings={**SETTINGS, **settings}, env=env) as run:
+    def removed(settings: dict[str, object], status: int) -> tuple[set[str], set[str]]:
+        with crawl(site.url, tmp_path, settings={**SETTINGS, **settings}, env=databases.env) as run:
             assert run.wait(SECONDS) == status, run.log
-        with psycopg.connect(dsn) as connection:
-            row = connection.execute("SELECT count(removed_at) FROM cars").fetchone()
-            assert row is not None
-            return int(row[0])
+        return databases.removed()
 
-    assert removed({}, 0) == 0
+    assert removed({}, 0) == (set(), set())
     gone = site.ids()[5:]
     site.churn(remove=gone)
-    assert removed({}, 1) == 0
-    assert removed({"CARS_MIN_KEPT_SHARE": 0}, 0) == len(gone), "the counterpart"
+    assert removed({}, 1) == (set(), set())
+    assert removed({"CARS_MIN_KEPT_SHARE": 0}, 0) == (set(gone), set(gone)), "the counterpart"

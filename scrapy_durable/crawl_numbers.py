@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scrapy_durable.frontier.contract import WorkerStatus
 
 KEPT, TOTAL, REQUESTS, LEFT = "kept", "total", "requests", "left"
-"""What a worker reports: different listings that it has passed on and acknowledged, listings that there are (0: it was
+"""What a worker reports: different items that it has passed on and acknowledged, items that there are (0: it was
 not told), requests that it has made, and 1 when it has left in good order.
 """
 
@@ -18,9 +18,9 @@ class CrawlNumbers:
     """The crawl's numbers, of all workers that it has or had."""
 
     kept: int
-    """Listings passed on; one that two workers have passed on counts twice, but never more than there are."""
+    """Items passed on; one that two workers have passed on counts twice, but never more than there are."""
     total: int
-    """Listings that there are; 0 when no worker was told."""
+    """Items that there are; 0 when no worker was told."""
     requests: int
 
 

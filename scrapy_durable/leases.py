@@ -50,7 +50,7 @@ class Task:
     """What to say instead of an acknowledgement; a `Held` gives the lease back unused."""
     marks: list[tuple[DurableStore, int]] = field(default_factory=list)
     passed_on: int = 0
-    """Listings that this worker had passed on when it finished."""
+    """Items that this worker had passed on when it finished."""
 
     @property
     def held(self) -> Held:
@@ -91,7 +91,7 @@ class Leases:
         self.stores: Sequence[DurableStore] = ()
         """Those that have to be durable before a request is acknowledged."""
         self.kept = 0
-        """Listings that this worker had passed on when the last acknowledged request finished: a kill costs none
+        """Items that this worker had passed on when the last acknowledged request finished: a kill costs none
         of them.
         """
         self.results_expected = False
@@ -186,7 +186,7 @@ class Leases:
         self, downloading: Container[Request], scraping: Container[Request], passed_on: int = 0
     ) -> None:
         """Find those that have left the downloader, and those that have left the scraper too; `passed_on`: how many
-        listings this worker has passed on.
+        items this worker has passed on.
         """
         for request in [request for request in self._tasks if request not in downloading]:
             task = self._tasks[request]

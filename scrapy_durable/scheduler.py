@@ -284,7 +284,7 @@ class FrontierScheduler(BaseScheduler):
     def own_numbers(self) -> dict[str, int]:
         """What this worker has done as it is now; `crawl_numbers` puts it together with what others report.
 
-        It reports less itself: listings that a kill would have it read again are not kept yet.
+        It reports less itself: items that a kill would have it read again are not kept yet.
         """
         return {
             name: int(self._stats.get_value(stat, 0)) for name, stat in self._config.reported_stats.items()

@@ -22,7 +22,7 @@ def set_wrong(seconds: float) -> None:
 
 def set_redis_wrong(seconds: float) -> None:
     """From now on, Redis tells the frontiers of this process such a time; this machine's is right."""
-    from carscraper.frontier.redis import RedisFrontier
+    from scrapy_durable.frontier.redis import RedisFrontier
 
     make = RedisFrontier.__init__
 

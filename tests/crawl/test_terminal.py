@@ -203,7 +203,7 @@ def test_the_leases_of_a_worker_that_is_gone_are_said_to_be_waited_for(site: Sit
     leases, silent, left = map(int, re.findall(said, run.log)[0])
     assert leases > 0
     assert silent >= 360
-    assert abs(silent + left - PATIENT["CARS_LEASE_SECONDS"]) <= 1  # each is rounded
+    assert abs(silent + left - PATIENT["DURABLE_LEASE_SECONDS"]) <= 1  # each is rounded
 
 
 def test_elsewhere_there_are_plain_lines_only(site: Site, start: Start) -> None:

@@ -78,7 +78,7 @@ class ForeignFile(FrontierError):
 
 
 class CodecError(DurableError):
-    """Raised when a request cannot be written down, or what was written cannot be read back."""
+    """Raised when a request cannot be serialized, or what was serialized cannot be read back."""
 
 
 class StartUrlRefused(DurableError):

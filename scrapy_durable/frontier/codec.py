@@ -1,12 +1,18 @@
-"""Requests written down as versioned JSON, and read back; what would not come back the same is refused.
+"""Requests serialized as versioned JSON, and read back; what would not come back the same is refused.
 
 A document is an object with `v` (the version, 1), `url`, and those of the following that differ from their
 default: `method`; `headers` (name to list of values, each character a byte); `body` (text, in UTF-8) or
 `body64` (base64 of any other body); `cookies`; `meta`; `cb_kwargs`; `callback` and `errback` (names of
-methods of the spider); `priority`; `dont_filter`; `flags`; `encoding`. Nothing else is allowed in it. There
+methods of the spider); `priority`; `dont_filter`; `flags`; `encoding`; and `tagged`, true when values in `meta`,
+`cb_kwargs` and `cookies` are of types that JSON does not have (`tagged.py`). Nothing else is allowed in it. There
 is no pickle: reading a document back runs no code but the constructor of `Request`.
 
+A spider that declares what it queues (`shapes.py`) has no tagged values and no subclasses of `str`: JSON as it is.
+
 `JsonRequest` and `FormRequest` come back as the plain `Request` that they amount to.
+
+For a request that is kept in the memory of a worker there is a marker: an object of `unserializable` (the worker's
+name) and `url`.
 """
 
 from __future__ import annotations
@@ -14,14 +20,18 @@ from __future__ import annotations
 import math
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
+from types import MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import orjson
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest
 
 from scrapy_durable.exceptions import CodecError
+from scrapy_durable.frontier.classes import SpiderClasses
 from scrapy_durable.frontier.shapes import Shape, departure
+from scrapy_durable.frontier.tagged import plain_str, tag, untag
 
 VERSION = 1
 
@@ -30,8 +40,11 @@ LONGEST = 16 * 2**20
 _LONGEST_REASON = 300
 _REFUSED = b"\0"
 """What stands in front of a reason; a document never begins so."""
-TRANSIENT_META = ("download_latency",)
-"""What Scrapy notes in `meta` about one download, which says nothing about the next."""
+_MARKER = b'{"unserializable":'
+PARENT_META = "durable_key"
+"""Where a leased request has its own key in `meta`: what is copied from it is known by that."""
+TRANSIENT_META = frozenset(("download_latency", PARENT_META))
+"""What is noted in `meta` about one download, which says nothing about the next."""
 _PROXY_META = ("proxy", "_auth_proxy", "_scheme_proxy", "_pool_proxy")
 """What middlewares note in `meta` about a proxy that they have chosen; they choose again the next time."""
 
@@ -53,15 +66,17 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "dont_filter": (bool,),
     "flags": (list,),
     "encoding": (str,),
+    "tagged": (bool,),
 }
+_TAGGED = ("meta", "cb_kwargs", "cookies")
 
 
 def encode(request: Request, spider: Spider) -> bytes:
-    """Write a request of this spider down.
+    """Serialize a request of this spider.
 
     Raises `CodecError` that names the field and the reason when it would not come back the same: a callback
-    that is no method of the spider, or a value that JSON does not have (tuples, bytes, NaN, integers beyond
-    64 bits, objects).
+    that is no method of the spider, or a value that neither JSON nor a tag has (an open file, a lambda, an object of a
+    class that the spider cannot name); where the spider declares what it queues, any value that JSON does not have.
     """
     if type(request) not in _CLASSES:
         raise CodecError(f"class: {type(request).__qualname__} may hold more than a Request does")
@@ -95,7 +110,28 @@ def encode(request: Request, spider: Spider) -> bytes:
         document["flags"] = request.flags
     if request.encoding != "utf-8":
         document["encoding"] = request.encoding
-    return _dump(document)
+    return _dump(document) if is_declared(spider) else _dump_any(document, spider)
+
+
+def is_declared(spider: Spider) -> bool:
+    """True when the spider declares what it queues: then nothing but plain JSON of that is serialized, or read."""
+    return getattr(spider, "queued", None) is not None
+
+
+def marker(request: Request, worker: str) -> bytes:
+    """What stands in the frontier for a request that this worker has in its memory."""
+    return orjson.dumps({"unserializable": worker, "url": request.url.encode(errors="replace").decode()})
+
+
+def keeper(data: bytes) -> str | None:
+    """The worker that a marker names; None for what is no marker."""
+    if not data.startswith(_MARKER):
+        return None
+    try:
+        worker = orjson.loads(data)["unserializable"]
+    except (orjson.JSONDecodeError, TypeError, KeyError):
+        return None
+    return worker if isinstance(worker, str) else None
 
 
 def decode(data: bytes, spider: Spider) -> Request:
@@ -137,6 +173,8 @@ def _decode(data: bytes, spider: Spider) -> Request:
     if shapes is not None and (problem := departure(document, shapes)):
         raise CodecError(problem)
     try:
+        if "tagged" in document:
+            _untag(document, spider)
         return Request(
             document["url"],
             method=document.get("method", "GET"),
@@ -152,7 +190,7 @@ def _decode(data: bytes, spider: Spider) -> Request:
             flags=document.get("flags"),
             encoding=document.get("encoding", "utf-8"),
         )
-    except (ValueError, TypeError, LookupError) as error:
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
         raise CodecError(f"no request can be made of it: {error}") from error
 
 
@@ -173,6 +211,42 @@ def _leave_out_proxy(document: dict[str, Any]) -> None:
         raise CodecError(
             "meta.proxy: credentials are not written down; set DURABLE_PROXIES or http_proxy instead"
         )
+
+
+def _dump_any(document: dict[str, Any], spider: Spider) -> bytes:
+    """As `_dump`; what JSON does not have is tagged, in a document that says so."""
+    try:
+        data = orjson.dumps(document, default=plain_str, option=_STRICT)
+        if orjson.loads(data) == document:
+            return data
+    except TypeError:
+        pass  # said of the first value that has no tag either
+    classes = _classes_of(spider)
+    tagged = {name: tag(document[name], classes, name) for name in _TAGGED if name in document}
+    if "flags" in document:
+        tagged["flags"] = [plain_str(flag) if isinstance(flag, str) else flag for flag in document["flags"]]
+    return _dump({**document, **tagged, "tagged": True})
+
+
+def _untag(document: dict[str, Any], spider: Spider) -> None:
+    if not document["tagged"]:
+        raise CodecError("tagged: false")
+    classes = _classes_of(spider)
+    for name in _TAGGED:
+        if name in document:
+            document[name] = untag(document[name], classes)
+            if type(document[name]) not in _FIELDS[name]:
+                raise CodecError(f"{name}: of type {type(document[name]).__name__}")
+
+
+_classes: WeakKeyDictionary[type, SpiderClasses] = WeakKeyDictionary()
+
+
+def _classes_of(spider: Spider) -> SpiderClasses:
+    kind = type(spider)
+    if kind not in _classes:
+        _classes[kind] = SpiderClasses(kind)
+    return _classes[kind]
 
 
 def _dump(document: dict[str, Any]) -> bytes:
@@ -230,18 +304,27 @@ def _write_body(document: dict[str, Any], body: bytes) -> None:
 
 
 def _name_of(field: str, function: Callable[..., Any], spider: Spider) -> str:
-    """The name under which the spider's class has this method."""
+    """A name under which the spider has this method; its own, if it has it under that."""
     name = getattr(function, "__name__", None)
-    if name is None or not _is_method(name, spider) or getattr(spider, name) != function:
-        raise CodecError(
-            f"{field}: {function!r} is not a method of the spider, so it has no name to be found by"
-        )
-    return str(name)
+    if name is not None and _is_method(name, spider) and getattr(spider, name) == function:
+        return str(name)
+    if isinstance(function, MethodType) and function.__self__ is spider:
+        for name in dir(spider):
+            if _is_method(name, spider) and getattr(spider, name) == function:
+                return name
+    raise CodecError(f"{field}: {function!r} is not a method of the spider, so it has no name to be found by")
 
 
 def _is_method(name: str, spider: Spider) -> bool:
-    """Whether a request may name this: a function of the spider's class that is not one of Python's own."""
-    return not name.startswith("__") and callable(getattr(type(spider), name, None))
+    """Whether a request may name this: a function of the spider's class that is not one of Python's own, or a method
+    that the spider was given.
+    """
+    if name.startswith("__"):
+        return False
+    if callable(getattr(type(spider), name, None)):
+        return True
+    own = vars(spider).get(name)
+    return isinstance(own, MethodType) and own.__self__ is spider
 
 
 def _check(document: Any) -> None:

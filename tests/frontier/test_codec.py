@@ -6,18 +6,22 @@ import contextlib
 import datetime
 import enum
 import functools
-from typing import Any
+import types
+from typing import Any, ClassVar
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy import FormRequest, Request, Spider
-from scrapy.http import JsonRequest, XmlRpcRequest
+from scrapy.http import HtmlResponse, JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
 
 from scrapy_durable.exceptions import CodecError
-from scrapy_durable.frontier.codec import decode, encode, url_of
+from scrapy_durable.frontier.codec import decode, encode, keeper, marker, url_of
+from scrapy_durable.frontier.shapes import Shape
 
 FIELDS = Request.attributes
 URL = "https://site.test/a?b=c%2B"
@@ -35,6 +39,15 @@ class CarSpider(Spider):
 
 
 SPIDER = CarSpider()
+
+
+class DeclaringSpider(CarSpider):
+    """Queues plain JSON, and nothing that it has not declared."""
+
+    queued: ClassVar[dict[str, Shape]] = {}
+
+
+DECLARING = DeclaringSpider()
 
 
 def assert_same(one: Request, other: Request) -> None:
@@ -110,12 +123,20 @@ class Text(str):
         ({"a": object}, "meta.a: JSON has no type"),
     ],
 )
-def test_a_value_that_json_does_not_have_is_refused_by_its_place(value: dict[str, Any], reason: str) -> None:
+def test_a_spider_that_declares_what_it_queues_is_refused_what_json_does_not_have_by_its_place(
+    value: dict[str, Any], reason: str
+) -> None:
     with pytest.raises(CodecError) as caught:
-        encode(Request(URL, meta=value), SPIDER)
+        encode(Request(URL, meta=value), DECLARING)
     assert str(caught.value) == reason
     with pytest.raises(CodecError, match="cb_kwargs"):
-        encode(Request(URL, cb_kwargs=value), SPIDER)
+        encode(Request(URL, cb_kwargs=value), DECLARING)
+
+
+def test_such_a_spider_is_given_back_no_tagged_value() -> None:
+    data = encode(Request(URL, meta={"a": (1, 2)}), SPIDER)
+    with pytest.raises(CodecError, match="tagged: this spider queues none"):
+        decode(data, DECLARING)
 
 
 def test_values_nested_too_deeply_are_refused() -> None:
@@ -124,6 +145,57 @@ def test_values_nested_too_deeply_are_refused() -> None:
         value = [value]
     with pytest.raises(CodecError, match="nested too deeply"):
         encode(Request(URL, meta={"a": value}), SPIDER)
+
+
+def test_a_callback_is_found_by_whatever_name_the_spider_has_it() -> None:
+    def wrapped(self: Spider, response: Any) -> None: ...
+
+    class Aliased(CarSpider):
+        parse_decorated = wrapped
+
+        def parse_all(self, response: Any) -> None: ...
+
+        parse_other = parse_all
+        __parse_hidden = wrapped
+
+        def hidden(self) -> Any:
+            return self.__parse_hidden
+
+    spider = Aliased()
+    spider.parse_given = types.MethodType(CarSpider.parse_spec, spider)  # type: ignore[attr-defined]
+    given = types.MethodType(lambda self, response: None, spider)
+    spider.parse_made = given  # type: ignore[attr-defined]
+    for function in (spider.parse_decorated, spider.parse_other, spider.hidden(), given):
+        back = decode(encode(Request(URL, callback=function), spider), spider)
+        assert back.callback == function
+
+
+def test_the_requests_of_a_crawl_spider_come_back() -> None:
+    class Rules(CrawlSpider):
+        name = "rules"
+        rules = (Rule(LinkExtractor(), callback="parse_item", errback="failed"),)
+
+        def parse_item(self, response: Any) -> None: ...
+
+        def failed(self, failure: Any) -> None: ...
+
+    spider = Rules()
+    page = HtmlResponse(URL, body=b"<a href='/b'>B</a>", request=Request(URL))
+    (request,) = filter(None, spider._requests_to_follow(page))
+    back = decode(encode(request, spider), spider)
+    assert_same(back, request)
+    assert back.callback == spider._callback
+    assert type(back.meta["link_text"]) is str
+
+
+def test_a_marker_names_its_worker_and_address_and_is_no_request() -> None:
+    data = marker(Request(URL), "worker-1")
+    assert (keeper(data), url_of(data)) == ("worker-1", URL)
+    for spider in (SPIDER, DECLARING):
+        with pytest.raises(CodecError):
+            decode(data, spider)
+    for other in (encode(Request(URL), SPIDER), b'{"unserializable":7}', b'{"unserializable":', b"[]"):
+        assert keeper(other) is None
 
 
 @pytest.mark.parametrize(
@@ -204,7 +276,9 @@ def test_any_request_comes_back_the_same_or_is_refused(
     except CodecError:
         return
     request.meta.pop("download_latency", None)
-    assert_same(decode(data, SPIDER), request)
+    made = decode(data, SPIDER)
+    assert repr(made.meta) == repr(request.meta)  # where what is no number is the same as itself
+    assert_same(made, request.replace(meta=made.meta))
 
 
 @given(data=st.binary())

@@ -4,7 +4,7 @@
         assert run.wait(30) == 0, run.log
         assert sorted(run.cars()) == sorted(site.ids())
 
-Full speed unless `settings` say otherwise: no throttling, 32 requests at once.
+Full speed unless `settings` say otherwise: no throttling, 32 requests at once, and no second's wait for the last batch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ FULL_SPEED = {
     "AUTOTHROTTLE_ENABLED": 0,
     "CONCURRENT_REQUESTS": 32,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 32,
+    "CARS_BATCH_SECONDS": 0.1,
 }
+HANGS = 240.0
+"""Seconds that are waited at least before a crawl, or a condition, counts as one that hangs: a busy machine may let it
+stand still for a while.
+"""
 _OURS = ("CARS_", "SCRAPY_", "REDIS_", "MONGO_", "POSTGRES_", "JOBDIR")
 
 
@@ -66,6 +71,7 @@ class Crawl:
 
     def wait(self, timeout: float) -> int:
         """Wait for its end, and return its exit status. One that does not end is killed, and its log shown."""
+        timeout = max(timeout, HANGS)
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -157,7 +163,8 @@ def torn_files(output_dir: Path) -> list[Path]:
 def wait_until(
     condition: Callable[[], object], timeout: float = 20.0, *, what: str = "the condition"
 ) -> None:
-    """Return once `condition` holds; fails after `timeout` seconds."""
+    """Return once `condition` holds; fails after `timeout` seconds, and not before those of `HANGS`."""
+    timeout = max(timeout, HANGS)
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:

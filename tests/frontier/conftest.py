@@ -23,7 +23,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     async def run() -> None:
         try:
-            await asyncio.wait_for(pyfuncitem.obj(**arguments), 30)
+            await asyncio.wait_for(pyfuncitem.obj(**arguments), 240)
         finally:
             for argument in arguments.values():
                 if isinstance(argument, SqliteBackend | RedisBackend):

@@ -13,6 +13,9 @@ JOBS     ?= 3
 # Full speed, which only a site of one's own can take: no throttling, 32 requests at once.
 FULL_SPEED := -s CONCURRENT_REQUESTS=32 -s CONCURRENT_REQUESTS_PER_DOMAIN=32 -s AUTOTHROTTLE_ENABLED=False
 
+# Files one after the other, in the order of tests/conftest.py.
+AT_ONCE := --dist loadfile --no-loadscope-reorder
+
 # Shell commands that install packages of Debian.
 define debian
 echo "installing $(1)"; as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); $$as_root apt-get update -qq && \
@@ -45,7 +48,11 @@ crawl: $(VENV)/.run  ## read a whole stand-in catalogue into data/cars.json
 
 .PHONY: test
 test: $(VENV)/.dev servers  ## run all tests; starts every server that it needs
-	$(BIN)/pytest -n $(JOBS) --dist loadfile
+	$(BIN)/pytest $(AT_ONCE) -n $(JOBS) --durations 10
+
+.PHONY: test-fast
+test-fast: $(VENV)/.dev  ## under two minutes: the tests that start no server and no crawl, and what they cover
+	$(BIN)/pytest $(AT_ONCE) -n 2 --fast --cov --cov-report term
 
 .PHONY: test-crash
 test-crash: $(VENV)/.dev servers  ## the random kills with 20 seeds instead of 3

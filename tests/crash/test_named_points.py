@@ -95,6 +95,7 @@ def test_nothing_is_lost_by_dying(
     go_on(store, site, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_by_dying_at_every_step_of_the_end_in_turn(
     store: Store, site: StandIn, tmp_path: Path
 ) -> None:

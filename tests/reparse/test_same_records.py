@@ -100,6 +100,7 @@ def test_a_catalogue_that_moved_and_was_read_in_several_sweeps(
     assert price == 123_456
 
 
+@pytest.mark.slow
 def test_a_crawl_that_was_killed_again_and_again(
     file_house: House, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:

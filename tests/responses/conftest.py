@@ -134,11 +134,11 @@ def redis_server():
         server.close()
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=["sqlite", "shared_redis"], ids=["sqlite", "redis"])
 def backend(request, tmp_path):
     if request.param == "sqlite":
         return SqliteBackend(tmp_path / "responses.sqlite")
-    server = request.getfixturevalue("shared_redis")
+    server = request.getfixturevalue(request.param)
     with redis.Redis(unix_socket_path=str(server.socket)) as client:
         client.flushall()
     return RedisBackend(server.socket)
@@ -153,6 +153,6 @@ def play(backend):
             async with backend.store() as store:
                 return await scenario(store)
 
-        return asyncio.run(asyncio.wait_for(whole(), 60))
+        return asyncio.run(asyncio.wait_for(whole(), 240))
 
     return run

@@ -118,7 +118,7 @@ class PostgresPlace:
 
 PLACES: dict[str, Callable[[pytest.FixtureRequest], Place]] = {
     "mongo": lambda request: MongoPlace(request.getfixturevalue("mongo")),
-    "mongo-set": lambda request: MongoPlace(request.getfixturevalue("mongo_set")),
+    "mongo_set": lambda request: MongoPlace(request.getfixturevalue("mongo_set")),
     "postgres": lambda request: PostgresPlace(request.getfixturevalue("postgres")),
 }
 """What the contract is tried on, by name."""
@@ -187,7 +187,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     async def run() -> None:
         try:
-            await asyncio.wait_for(pyfuncitem.obj(**arguments), 60)
+            await asyncio.wait_for(pyfuncitem.obj(**arguments), 240)
         finally:
             for argument in arguments.values():
                 if hasattr(argument, "leave"):

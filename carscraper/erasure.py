@@ -154,8 +154,8 @@ class Erasure:
         store = build_response_store(settings, spider=SPIDER)
         try:
             await store.open()
-            if not await store.is_readable():
-                self._fail(f"{name}: does not answer")
+            if why := await store.unreadable():
+                self._fail(f"{name}: {why}")
                 return
             for crawl in await store.crawls():
                 place = f"{name}: pages of crawl {crawl.crawl_id}"

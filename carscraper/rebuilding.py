@@ -328,8 +328,8 @@ async def stored_pages(settings: BaseSettings) -> tuple[list[StoredPages], int]:
     store = build_response_store(settings, spider=Rebuilding.name)
     try:
         await store.open()
-        if not await store.is_readable():
-            raise ConfigurationError("REDIS_URL: the response store does not answer")
+        if why := await store.unreadable():
+            raise ConfigurationError(f"REDIS_URL: the response store {why}")
         crawls = await store.crawls()
         found = [
             StoredPages(crawl.crawl_id, [PageName.parse(key) for key in crawl.keys], crawl.bytes)

@@ -59,8 +59,8 @@ class ResponseStore(Protocol):
     async def open(self) -> None:
         """Make ready. Raises `ConfigurationError` or, for a file not ours, `ForeignFile`."""
 
-    async def is_readable(self) -> bool:
-        """False when nothing can be read just now, so that a miss says nothing."""
+    async def unreadable(self) -> str:
+        """Why nothing can be read just now, so that a miss says nothing, as in "does not answer"; "" when it can be."""
 
     async def get_many(self, keys: Sequence[str], max_age: float) -> dict[str, StoredResponse]:
         """The shared answers under these keys that are younger than `max_age` seconds, in one look-up."""

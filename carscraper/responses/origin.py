@@ -26,9 +26,9 @@ class OriginStore:
         """Make ready; see the contract."""
         await self._store.open()
 
-    async def is_readable(self) -> bool:
-        """False when nothing can be read just now."""
-        return await self._store.is_readable()
+    async def unreadable(self) -> str:
+        """Why nothing can be read just now; see the contract."""
+        return await self._store.unreadable()
 
     async def get_many(self, keys: Sequence[str], max_age: float) -> dict[str, StoredResponse]:
         """The origin's shared answers under these keys; see the contract."""

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 import redis.asyncio
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, AuthorizationError, RedisError
 
 from carscraper.responses.contract import Pruned, StoredCrawl, StoredResponse
 from carscraper.responses.packing import MAX_BODY, DamagedError, Packer, largest_frame
@@ -97,9 +97,16 @@ class RedisResponseStore:
     async def open(self) -> None:
         """Nothing to do: the client connects when it is used."""
 
-    async def is_readable(self) -> bool:
-        """Whether the server answers."""
-        return await self._call("ping") is not None
+    async def unreadable(self) -> str:
+        """Asks the server for a sign of life."""
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._client.ping()
+        except (AuthenticationError, AuthorizationError):
+            return "refuses the user or password"
+        except _FAILURES:
+            return "does not answer"
+        return ""
 
     async def get_many(self, keys: Sequence[str], max_age: float) -> dict[str, StoredResponse]:
         """One round trip for all keys; another one removes what is damaged, which would stand in a claim's way."""

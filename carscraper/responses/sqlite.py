@@ -99,9 +99,9 @@ class SqliteResponseStore:
         self._connection = await _connect_in_turn(self._path, self._patience)
         self._inode = _inode(self._path)
 
-    async def is_readable(self) -> bool:
-        """True: a file that cannot be used was refused by `open`."""
-        return True
+    async def unreadable(self) -> str:
+        """Nothing: a file that cannot be used was refused by `open`."""
+        return ""
 
     async def get_many(self, keys: Sequence[str], max_age: float) -> dict[str, StoredResponse]:
         """One query for all keys."""

@@ -98,17 +98,22 @@ def test_a_redis_that_is_not_there_is_refused_at_once(site: Site, start: Start) 
 
 
 def test_a_wrong_password_of_redis_is_refused_in_one_line_by_every_command(site: Site, start: Start) -> None:
+    def said(*words: str) -> tuple[int, str, str]:
+        command = [sys.executable, "-m", "scrapy", *words]
+        done = subprocess.run(
+            command, cwd=ROOT, env={**os.environ, "REDIS_URL": url}, capture_output=True, text=True
+        )
+        return done.returncode, done.stdout, done.stderr
+
     with RedisServer(options={"requirepass": "another"}) as server:
         url = server.url.replace("redis://", f"redis://:{SECRET}@")
         refused = f"Redis at 127.0.0.1:{server.port} refuses the user or password\n"
         run = start(redis_url=url)
         assert run.wait(SECONDS) == 2, run.log
         for action in ("status", "dead", "retry-dead"):
-            command = [sys.executable, "-m", "scrapy", "queue", action]
-            looked = subprocess.run(
-                command, cwd=ROOT, env={**os.environ, "REDIS_URL": url}, capture_output=True, text=True
-            )
-            assert (looked.returncode, looked.stdout, looked.stderr) == (2, "", f"error: {refused}")
+            assert said("queue", action) == (2, "", f"error: {refused}")
+        refused_there = "error: REDIS_URL: the response store refuses the user or password\n"
+        assert said("reparse") == (2, "", refused_there)
     assert run.log == f"error: REDIS_URL: {refused}"
     assert site.standin.journal() == []
 

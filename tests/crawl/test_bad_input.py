@@ -88,6 +88,17 @@ def test_a_setting_that_nobody_reads_is_refused_wherever_it_stands(
     assert site.standin.journal() == []
 
 
+@pytest.mark.parametrize("command", ["queue status", "deliver", "reparse", "export cars.csv"])
+def test_a_setting_that_nobody_reads_is_refused_by_every_command(tmp_path: Path, command: str) -> None:
+    env = {**os.environ, "CARS_BATCHSIZE": "3", "JOBDIR": str(tmp_path / "job")}
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", *command.split()], cwd=ROOT, env=env, capture_output=True, text=True
+    )
+    refused = "error: CARS_BATCHSIZE: there is no such setting; did you mean CARS_BATCH_SIZE?\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", refused)
+    assert not (tmp_path / "job").exists()
+
+
 def test_a_redis_that_is_not_there_is_refused_at_once(site: Site, start: Start) -> None:
     with hold_port() as holder:
         port = holder.getsockname()[1]

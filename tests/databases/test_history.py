@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tests.crash.stores import SharedRedis
 from tests.crawling import Crawl, crawl
-from tests.databases.looking import Databases, assert_same, kept
+from tests.databases.looking import Databases, assert_same
 from tests.redis_server import RedisServer
 from tests.standin import StandIn
 
@@ -39,21 +38,6 @@ def test_every_store_has_every_listing_once_and_the_same(
     assert databases.counts() == (LISTINGS, LISTINGS)
     assert_same(databases, tmp_path)
     assert not (tmp_path / "spool").exists() or not any((tmp_path / "spool").rglob("*.segment"))
-
-
-def test_times_keep_their_milliseconds(
-    databases: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
-) -> None:
-    """A page without featured listings, so that each listing is read once."""
-    site = stand_in(
-        100, rules=[{"fault": "edit", "path": "meta.featured_listings.data", "do": "set", "to": []}]
-    )
-    read(site, tmp_path, databases)
-    told = {key: datetime.fromisoformat(record["scraped_at"]) for key, record in kept(tmp_path).items()}
-    assert {moment.microsecond for moment in told.values()} != {0}
-    in_mongo = {key: row["scraped_at"].replace(tzinfo=UTC) for key, row in databases.documents().items()}
-    assert in_mongo == told
-    assert {key: row["scraped_at"] for key, row in databases.records().items()} == told
 
 
 def test_a_second_crawl_changes_nothing_but_last_seen(

@@ -180,6 +180,20 @@ def test_what_a_listing_does_not_tell_is_the_same_everywhere(server: Server, tmp
         assert met == set(ODD)
 
 
+def test_times_keep_their_milliseconds(server: Server, tmp_path: Path) -> None:
+    """Pages without featured listings, so that each listing is read once."""
+    rule = {"fault": "edit", "path": "meta.featured_listings.data", "do": "set", "to": []}
+    env = server.env()
+    with StandIn(40, rules=[rule]) as standin, crawl(standin.url, tmp_path / "data", env=env) as run:
+        assert run.wait(SECONDS) == 0, run.log
+    records = json.loads((tmp_path / "data" / "cars.json").read_bytes())
+    told = {record["id"]: record["scraped_at"] for record in records}
+    assert any(not moment.endswith(".000Z") for moment in told.values())
+    done = export(tmp_path / "data", "--from", server.key, "-:jsonl", env=env)
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert {row["id"]: row["scraped_at"] for row in rows} == told
+
+
 def test_more_cars_than_are_fetched_at_once_come_in_the_order_of_their_ids(
     server: Server, tmp_path: Path
 ) -> None:

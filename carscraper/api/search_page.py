@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any
@@ -75,8 +75,6 @@ _TOP_FIELDS = frozenset({"meta", "links", "data"})
 _META_FIELDS = frozenset({"total", "totalPages", "currentPage", "featured_listings"})
 _LISTING_FIELDS = frozenset({"type", "id", "attributes"})
 _NEW = "new field"
-_NEEDED = frozenset({"code", "year"})
-_OPTIONAL = ATTRIBUTE_TYPES.keys() - _NEEDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,24 +302,10 @@ def _listing(entry: Any, path: str, found: Deviations) -> Listing:
 
 
 def _note_attributes(found: Deviations, prefix: str, attributes: dict[str, Any]) -> None:
-    for name, value in attributes.items():
-        allowed = ATTRIBUTE_TYPES.get(name)
-        if allowed is None:
-            note(found, f"{prefix}{step(name)}", value, _NEW)
-        elif type(value) not in allowed:
-            note(found, f"{prefix}{name}", value)
-    for name in _OPTIONAL - attributes.keys():
-        note(found, f"{prefix}{name}", None, MISSING)
+    _ATTRIBUTES.note(found, prefix, attributes)
     image = attributes.get("image")
     if type(image) is dict:
-        for name, value in image.items():
-            allowed = IMAGE_TYPES.get(name)
-            if allowed is None:
-                note(found, f"{prefix}image.{step(name)}", value, _NEW)
-            elif type(value) not in allowed:
-                note(found, f"{prefix}image.{name}", value)
-        for name in IMAGE_TYPES.keys() - image.keys():
-            note(found, f"{prefix}image.{name}", None, MISSING)
+        _IMAGE.note(found, f"{prefix}image.", image)
     types = attributes.get("seller_types")
     if type(types) is list:
         for value in types:
@@ -340,6 +324,39 @@ def is_listing_id(given: object) -> bool:
     return type(given) is str and _ID.fullmatch(given) is not None
 
 
+class _Fields:
+    """The fields that an object is known to have. A shape, its names in their order and the types of their values, in
+    which nothing departs is looked at once: nearly all listings have one of a few.
+    """
+
+    _MOST = 512
+
+    def __init__(self, known: Mapping[str, frozenset[type]], due: Collection[str]) -> None:
+        self._known = known
+        self._due = frozenset(due)
+        self._usual: set[tuple[tuple[str, ...], tuple[type, ...]]] = set()
+
+    def note(self, found: Deviations, prefix: str, fields: dict[str, Any]) -> None:
+        """Count what departs."""
+        shape = tuple(fields), tuple(map(type, fields.values()))
+        if shape in self._usual:
+            return
+        departs = False
+        for name, value in fields.items():
+            allowed = self._known.get(name)
+            if allowed is None:
+                note(found, f"{prefix}{step(name)}", value, _NEW)
+                departs = True
+            elif type(value) not in allowed:
+                note(found, f"{prefix}{name}", value)
+                departs = True
+        for name in self._due - fields.keys():
+            note(found, f"{prefix}{name}", None, MISSING)
+            departs = True
+        if not departs and len(self._usual) < self._MOST:
+            self._usual.add(shape)
+
+
 class _UnfitError(Exception):
     """Carries what is wrong with one listing to where its position is known."""
 
@@ -350,3 +367,5 @@ class _UnfitError(Exception):
 
 
 _MISSING = object()
+_ATTRIBUTES = _Fields(ATTRIBUTE_TYPES, ATTRIBUTE_TYPES.keys() - {"code", "year"})
+_IMAGE = _Fields(IMAGE_TYPES, IMAGE_TYPES.keys())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from carscraper.api.body import DEEPEST, is_deep, may_be_deep, read_object, shown, step
@@ -33,6 +34,8 @@ def parse_specs(body: bytes) -> Specs:
     Groups come out in one list. Raises `ApiError` with the path when there is no list, or none with a group in it.
     """
     top = read_object(body)
+    if (plain := _plain_groups(top)) is not None:
+        return Specs(plain, {})
     if may_be_deep(body) and is_deep(top):
         raise ApiError("data", f"is nested deeper than {DEEPEST} levels")
     found: Deviations = {}
@@ -44,6 +47,29 @@ def parse_specs(body: bytes) -> Specs:
     for group in groups:
         _note_group(found, group)
     return Specs(groups, found)
+
+
+def _plain_groups(top: dict[str, Any]) -> list[Any] | None:
+    """The groups of a specification that has its known shape throughout, as nearly all have; None of any other."""
+    outer = top.get("data")
+    if type(outer) is not list or len(outer) != 1 or len(top) != 1 or type(outer[0]) is not list:
+        return None
+    return outer[0] if all(map(_is_plain, outer[0])) else None
+
+
+def _is_plain(group: Any) -> bool:
+    """Looks at all labels and values together: a specification has a hundred."""
+    if type(group) is not dict or group.keys() != _GROUP_FIELDS:
+        return False
+    title, attrs = group["title"], group["attrs"]
+    if (title is not None and type(title) is not str) or type(attrs) is not list:
+        return False
+    return not attrs or (
+        set(map(type, attrs)) == {dict}
+        and set(map(len, attrs)) == {len(_ATTR_FIELDS)}
+        and set(chain.from_iterable(attrs)) == _ATTR_FIELDS
+        and set(map(type, chain.from_iterable(map(dict.values, attrs)))) == {str}
+    )
 
 
 def _groups(top: dict[str, Any], found: Deviations) -> list[Any]:

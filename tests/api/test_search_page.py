@@ -148,6 +148,23 @@ def test_no_value_of_an_optional_attribute_costs_the_listing(value):
     assert all(len(str(one["example"])) < 100 for one in parsed.deviations.values())
 
 
+def test_a_listing_that_departs_among_many_that_do_not_is_counted_each_time():
+    usual = {**dict.fromkeys(ATTRIBUTE_TYPES, "text"), **listing()["attributes"], "image": IMAGE}
+    usual |= dict.fromkeys(("agent_coords_0_coord", "agent_coords_1_coord", "monthly_price"), 1.5)
+    same = [{"id": str(number), "type": "vehicle", "attributes": usual} for number in range(3)]
+    odd = [
+        {"id": "a", "type": "vehicle", "attributes": {**usual, "make": 5}},
+        {"id": "b", "type": "vehicle", "attributes": {**usual, "new": "x"}},
+        {"id": "c", "type": "vehicle", "attributes": {**usual, "image": {**IMAGE, "count": "many"}}},
+        {"id": "d", "type": "vehicle", "attributes": {**usual, "image": usual}},
+        {"id": "e", "type": "vehicle", "attributes": {**usual, "seller_types": [1]}},
+    ]
+    for _ in range(2):
+        assert not parse_search_page(body(page(*same))).deviations
+        for one in odd:
+            assert parse_search_page(body(page(*same, one))).deviations, one["id"]
+
+
 def test_an_attribute_that_is_missing_is_counted():
     bare = {"type": "vehicle", "id": "7", "attributes": {"code": "ab", "year": 2020}}
     deviations = parse_search_page(body(page(bare))).deviations

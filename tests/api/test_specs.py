@@ -57,6 +57,26 @@ def test_groups_of_another_shape_are_read_as_they_came_and_counted(data, groups,
     assert spec_columns(read.groups).values.keys() == spec_columns([]).values.keys()
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"title": "a", "attrs": [{"label": "x", "value": "1", "unit": "km"}]},
+        {"title": "a", "attrs": [{"label": "x", "unit": "km"}]},
+        {"title": "a", "attrs": [{"label": "x"}, {"label": "y", "value": "1", "unit": "km"}]},
+        {"title": "a", "attrs": [{"label": 1, "value": "1"}]},
+        {"title": "a", "attrs": [{"label": "x", "value": ["deep"]}]},
+        {"title": "a", "attrs": ["ab"]},
+        {"title": "a", "attrs": [], "more": 1},
+        {"title": ["a"], "attrs": []},
+        {"attrs": [], "more": 1},
+        ["title", "attrs"],
+    ],
+)
+def test_one_odd_group_among_usual_ones_is_found(odd):
+    assert not parse_specs(body({"data": [[GROUP, OTHER]]})).deviations
+    assert parse_specs(body({"data": [[GROUP, odd, OTHER]]})).deviations
+
+
 @pytest.mark.parametrize("data", [None, {}, "x", 5, [None], [["x"]], [[[GROUP]]]])
 def test_what_holds_no_group_is_refused_with_its_path(data):
     with pytest.raises(ApiError) as refusal:

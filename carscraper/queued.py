@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -68,7 +69,7 @@ def queued_requests(
                 return f"url: not that of meta.{STORE_KEY}"
         except ApiError as error:
             return f"meta.{STORE_KEY}: {error}"
-        latest = _time_text(clock() + LATEST)
+        latest = _end_of_second(int(clock() + LATEST))
         for number, (_, _, scraped_at, _) in enumerate(arguments["listings"]):
             if scraped_at > latest:
                 return f"cb_kwargs.listings[{number}]: read at {scraped_at}, which has not come yet"
@@ -122,11 +123,14 @@ def _is_listing(row: Any) -> bool:
         and url == web_url(url)
         and type(attributes) is dict
         and type(scraped_at) is str
+        and len(scraped_at) == len(FIRST_TIME)
         and _is_time(scraped_at)
     )
 
 
+@lru_cache(256)
 def _is_time(written: str) -> bool:
+    """Called for every listing; those of a page have one time."""
     if not _TIME.fullmatch(written) or written < FIRST_TIME:
         return False
     try:
@@ -136,5 +140,6 @@ def _is_time(written: str) -> bool:
     return True
 
 
-def _time_text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.999Z")
+@lru_cache(1)
+def _end_of_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.999Z")

@@ -103,6 +103,8 @@ class FrontierScheduler(BaseScheduler):
             crawler.settings, self._worker, spider=crawler.spidercls.name
         )
         self._shared = is_shared(crawler.settings)
+        self._only_ours = not is_resumable(crawler.settings)
+        """What is queued stays in this process's memory, so that nobody else can have written it."""
         self._stats = crawler.stats
         self._outbox = Outbox()
         self._report: dict[str, int] = {}
@@ -175,7 +177,7 @@ class FrontierScheduler(BaseScheduler):
         """The next leased request, or None when none has arrived yet."""
         while lease := self._leases.pop():
             try:
-                request = codec.decode(lease.payload, self._spider)
+                request = codec.decode(lease.payload, self._spider, own=self._only_ours)
             except CodecError as error:
                 logger.error("Buried a request that cannot be read back: %s", error)
                 self._leases.bury_unread(lease, f"unreadable: {error}")

@@ -134,13 +134,14 @@ def keeper(data: bytes) -> str | None:
     return worker if isinstance(worker, str) else None
 
 
-def decode(data: bytes, spider: Spider) -> Request:
+def decode(data: bytes, spider: Spider, *, own: bool = False) -> Request:
     """Read back what `encode` wrote, for the same spider; when that declares what it queues, only such.
 
+    `own`: it has been in no hands but this process's, so nothing else than what `encode` wrote is looked for.
     Raises `CodecError` for anything else, and nothing but that; its text is short and can be printed.
     """
     try:
-        return _decode(data, spider)
+        return _decode(data, spider, own=own)
     except CodecError as error:
         raise CodecError(_printable(str(error))) from error
 
@@ -159,7 +160,7 @@ def refused(why: str) -> bytes:
     return _REFUSED + why.encode()
 
 
-def _decode(data: bytes, spider: Spider) -> Request:
+def _decode(data: bytes, spider: Spider, *, own: bool) -> Request:
     if len(data) > LONGEST:
         raise CodecError(f"{len(data)} bytes, more than {LONGEST}")
     if data.startswith(_REFUSED):
@@ -168,10 +169,11 @@ def _decode(data: bytes, spider: Spider) -> Request:
         document = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise CodecError(f"not JSON: {error}") from error
-    _check(document)
-    shapes: Mapping[str, Shape] | None = getattr(spider, "queued", None)
-    if shapes is not None and (problem := departure(document, shapes)):
-        raise CodecError(problem)
+    if not own:
+        _check(document)
+        shapes: Mapping[str, Shape] | None = getattr(spider, "queued", None)
+        if shapes is not None and (problem := departure(document, shapes)):
+            raise CodecError(problem)
     try:
         if "tagged" in document:
             _untag(document, spider)

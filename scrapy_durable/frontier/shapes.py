@@ -35,9 +35,8 @@ def departure(document: Mapping[str, Any], shapes: Mapping[str, Shape]) -> str |
 
     The document has the fields of `codec`, each of its type.
     """
-    for name in document:
-        if name not in FIELDS:
-            return f"{name}: this spider queues none"
+    if not document.keys() <= FIELDS:
+        return f"{next(name for name in document if name not in FIELDS)}: this spider queues none"
     shape = shapes.get(document.get("callback", ""))
     if shape is None:
         return f"callback: this spider queues none of the name {document.get('callback')!r}"
@@ -50,13 +49,12 @@ def departure(document: Mapping[str, Any], shapes: Mapping[str, Shape]) -> str |
 
 
 def _departure(path: str, values: Mapping[str, Any], checks: Mapping[str, Check]) -> str | None:
-    for name in checks.keys() - values.keys():
-        return f"{path}.{name}: missing"
+    if values.keys() != checks.keys():
+        for name in checks.keys() - values.keys():
+            return f"{path}.{name}: missing"
+        return f"{path}.{next(name for name in values if name not in checks)}: this spider queues none"
     for name, value in values.items():
-        check = checks.get(name)
-        if check is None:
-            return f"{path}.{name}: this spider queues none"
-        if not check(value):
+        if not checks[name](value):
             return f"{path}.{name}: not what this spider queues"
     return None
 

@@ -1,4 +1,4 @@
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 from hypothesis import given
@@ -70,6 +70,11 @@ def test_a_base_url_with_a_password_is_refused_without_showing_it(text):
 def test_a_code_is_one_quoted_segment_of_the_path():
     assert spec_url(BASE, "pJyZp5uopZ0=", 2017) == f"{BASE}/v2/specs/pJyZp5uopZ0%3D/2017"
     assert spec_url(BASE, "a+/_-=", 1900) == f"{BASE}/v2/specs/a%2B%2F_-%3D/1900"
+
+
+@given(st.text("AZaz09+/_=-", min_size=1, max_size=128))
+def test_a_code_is_quoted_as_one_segment_of_a_path(code):
+    assert spec_url(BASE, code, 2017) == f"{BASE}/v2/specs/{quote(code, safe='')}/2017"
 
 
 @pytest.mark.parametrize(

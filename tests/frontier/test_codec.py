@@ -80,6 +80,17 @@ def test_every_field_comes_back(request_: Request) -> None:
     assert encode(decode(data, SPIDER), SPIDER) == data
 
 
+def test_only_what_has_been_in_no_other_hands_is_not_looked_at() -> None:
+    class Declares(CarSpider):
+        queued: ClassVar[dict[str, Shape]] = {"parse_spec": Shape()}
+
+    spider = Declares()
+    foreign = encode(Request(URL, method="POST", callback=spider.parse_spec), spider)
+    assert decode(foreign, spider, own=True).method == "POST"
+    with pytest.raises(CodecError, match="method: this spider queues none"):
+        decode(foreign, spider)
+
+
 def test_defaults_take_no_room() -> None:
     assert encode(Request(URL), SPIDER) == b'{"v":1,"url":"%s"}' % URL.encode()
 

@@ -186,6 +186,7 @@ TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 # Tasks started per response. Pipelines only put records into a batch, so more tasks cost time and gain none.
 CONCURRENT_ITEMS = 1
+STATS_CLASS = "carscraper.lean_stats.LeanStatsCollector"
 LOG_FORMATTER = "carscraper.logformatter.QuietLogFormatter"
 # Bytes of answers being parsed: three pages. With Scrapy's five million a crawl takes 80 MB more.
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 500_000

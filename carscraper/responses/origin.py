@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 
 from carscraper.responses.contract import Pruned, ResponseStore, StoredCrawl, StoredResponse
 
@@ -34,12 +33,12 @@ class OriginStore:
         """The origin's shared answers under these keys; see the contract."""
         found = await self._store.get_many([self._prefix + key for key in keys], max_age)
         start = len(self._prefix)
-        return {key[start:]: replace(stored, key=key[start:]) for key, stored in found.items()}
+        return {key[start:]: _under(key[start:], stored) for key, stored in found.items()}
 
     async def get(self, key: str, max_age: float) -> StoredResponse | None:
         """The origin's shared answer under this key; see the contract."""
         stored = await self._store.get(self._prefix + key, max_age)
-        return stored and replace(stored, key=key)
+        return stored and _under(key, stored)
 
     async def put(
         self,
@@ -86,3 +85,8 @@ class OriginStore:
     async def close(self) -> None:
         """Let go of what `open` took."""
         await self._store.close()
+
+
+def _under(key: str, stored: StoredResponse) -> StoredResponse:
+    """The same answer under another key; `dataclasses.replace` takes five times as long."""
+    return StoredResponse(key, stored.status, stored.url, stored.fetched_at, stored.body)

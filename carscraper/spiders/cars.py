@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
-_PARSED_SPECS = 4 * 1024**2
-"""Bytes of the answers whose specs are kept parsed, which takes up to twenty times as much: some 300 specs. Many are
-asked for again soon, and parsing took a third of a crawl.
+    from carscraper.responses.contract import StoredResponse
+
+_PARSED_SPECS = 80 * 1024**2
+"""Bytes of memory, about, for specs that are kept parsed: some 2,500. Many are asked for again soon, and parsing took a
+third of a crawl.
 """
 LOOK_UP = 64
 """Listings whose specs are looked up at once: most of a page, and not more than memory holds of the largest specs."""
@@ -220,38 +222,53 @@ class CarsSpider(Spider):
     async def _with_specs(
         self, listings: list[Listing], fetched_at: float, *, small: bool
     ) -> AsyncIterator[Car | OddSpec | Request]:
-        """A `Car` for each listing whose spec is stored, a request for each spec that is not."""
+        """A `Car` for each listing whose spec is stored, a request for each spec that is not.
+
+        Cars take their time to be kept; specs that other pages have fetched meanwhile need no request any more.
+        """
         scraped_at = time_text(fetched_at)
-        waiting: dict[SpecKey, list[list[Any]]] = {}
-        for start in range(0, len(listings), LOOK_UP):
-            async for listing, key, found in self._looked_up(listings[start : start + LOOK_UP]):
-                if found is not None:
+        seen, missing = None, listings
+        while missing and seen != (seen := self._stored_so_far()):
+            unknown, missing = missing, []
+            for start in range(0, len(unknown), LOOK_UP):
+                part = unknown[start : start + LOOK_UP]
+                keys = [SpecKey(listing.code, listing.year) for listing in part]
+                stored = await self._stored(keys)
+                for listing, key in zip(part, keys, strict=True):
+                    found = self._found(stored, key)
+                    if found is None:
+                        missing.append(listing)
+                        continue
                     for odd in self._odd(key.text, found[1]):
                         yield odd
                     yield Car(listing.id, listing.url, scraped_at, listing.attributes, found[0])
-                else:
-                    row = [listing.id, listing.url, scraped_at, listing.attributes]
-                    waiting.setdefault(key, []).append(row)
+        waiting: dict[SpecKey, list[list[Any]]] = {}
+        for listing in missing:
+            row = [listing.id, listing.url, scraped_at, listing.attributes]
+            waiting.setdefault(SpecKey(listing.code, listing.year), []).append(row)
         for key, rows in waiting.items():
             for share in [rows] if small else _shares(rows):
                 yield self._spec_request(key, share, fetched_at)
 
-    async def _looked_up(
-        self, listings: list[Listing]
-    ) -> AsyncIterator[tuple[Listing, SpecKey, tuple[SpecGroups, Deviations] | None]]:
-        """The listings with the key of their spec, and the spec if it is stored; one spec is parsed at a time."""
-        keys = [SpecKey(listing.code, listing.year) for listing in listings]
+    def _stored_so_far(self) -> int:
+        number: int = self.crawler.stats.get_value("responses/stored", 0)
+        return number
+
+    async def _stored(self, keys: Iterable[SpecKey]) -> dict[str, StoredResponse]:
         texts = list(dict.fromkeys(key.text for key in keys))
-        stored = await response_store(self.crawler).get_many(texts, self._config.spec_ttl)
-        for listing, key in zip(listings, keys, strict=True):
-            found = None
-            if answer := stored.get(key.text):
-                try:
-                    found = _read_specs(answer.status, answer.body)
-                except ApiError:
-                    del stored[key.text]
-                    self.crawler.stats.inc_value("responses/unreadable")
-            yield listing, key, found
+        return await response_store(self.crawler).get_many(texts, self._config.spec_ttl)
+
+    def _found(self, stored: dict[str, StoredResponse], key: SpecKey) -> tuple[SpecGroups, Deviations] | None:
+        """The spec, if it is among the stored ones; parsed when it is asked for, so that only one more is in memory."""
+        answer = stored.get(key.text)
+        if answer is None:
+            return None
+        try:
+            return _read_specs(answer.status, answer.body)
+        except ApiError:
+            del stored[key.text]
+            self.crawler.stats.inc_value("responses/unreadable")
+            return None
 
     def _spec_request(self, key: SpecKey, waiting: list[list[Any]], fetched_at: float) -> Request:
         return Request(
@@ -337,8 +354,13 @@ def _read_specs(status: int, body: bytes) -> tuple[SpecGroups, Deviations]:
     found = _parsed.get((status, body))
     if found is None:
         found = read_specs(status, body)
-        _parsed.put((status, body), found, len(body))
+        _parsed.put((status, body), found, _memory_of(body))
     return found
+
+
+def _memory_of(body: bytes) -> int:
+    """Bytes, about and rather too many, of an answer, what is parsed of it, and the JSON that is made of that."""
+    return 8 * len(body) + 200 * body.count(b"{") + 70 * body.count(b"[")
 
 
 def _shares(rows: list[list[Any]]) -> Iterator[list[list[Any]]]:

@@ -13,8 +13,8 @@ call for the same ones as it would.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from carscraper.items import PageRead
 
@@ -73,12 +73,34 @@ def leads_on(rows: int, told: int, asked: int) -> bool:
     return 0 < told <= max(rows, asked) and told * _BARELY >= rows
 
 
+@dataclass(slots=True)
+class _Queued:
+    """The pages of a walk that one process has queued."""
+
+    upto: int = -1
+    """All up to here, but for those that are under way or left off."""
+    under_way: set[int] = field(default_factory=set)
+    left_off: set[int] = field(default_factory=set)
+    """Whoever was at them has ended before they were queued."""
+
+    def one(self, offset: int) -> Generator[int]:
+        """That page, which is queued when the next one is asked for."""
+        self.under_way.add(offset)
+        self.left_off.add(offset)
+        try:
+            yield offset
+            self.left_off.discard(offset)
+            self.upto = max(self.upto, offset)
+        finally:
+            self.under_way.discard(offset)
+
+
 class Seen:
     """Which listings the pages of a process have brought, and how far it has queued pages."""
 
     def __init__(self) -> None:
         self._places: dict[int, int] = {}
-        self._queued: dict[tuple[int, Plan], int] = {}
+        self._queued: dict[tuple[int, Plan], _Queued] = {}
 
     def brings_news(self, walk: str, read: PageRead) -> bool:
         """Whether a page holds a listing that no other page of that walk has brought; the same when asked again."""
@@ -90,13 +112,22 @@ class Seen:
             del self._places[next(iter(self._places))]
         return found
 
-    def not_queued(self, plan: Plan, sweep: int, offsets: range) -> Iterator[int]:
-        """Those of the pages that this process has not queued yet; each counts as queued once the next is asked for."""
-        walk = sweep, plan
+    def not_queued(self, plan: Plan, sweep: int, offsets: range) -> Generator[int]:
+        """Those of the pages that this process has not queued yet; each counts as queued once the next is asked for.
+
+        Several may be at it at once, and share what is to be queued. Whoever comes to the end has seen that all of its
+        pages are queued, by itself or another: what another is still at then, or has left off at, comes from it too.
+        """
+        queued = self._queued.setdefault((sweep, plan), _Queued())
+        others = []
         for offset in offsets:
-            if offset > self._queued.get(walk, -1):
-                yield offset
-                self._queued[walk] = offset
+            if offset in queued.under_way:
+                others.append(offset)
+            elif offset > queued.upto or offset in queued.left_off:
+                yield from queued.one(offset)
+        for offset in others:
+            if offset in queued.under_way or offset in queued.left_off:
+                yield from queued.one(offset)
 
 
 def expected_pages(pages: Iterable[PageRead], *, limit: int | None, most: int) -> set[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from random import Random
 
 import pytest
@@ -229,9 +230,39 @@ def test_a_page_counts_as_queued_when_the_next_is_asked_for() -> None:
     seen, planned = Seen(), Plan(10, 100)
     offsets = seen.not_queued(planned, 1, range(10, 40, 10))
     assert next(offsets) == 10
-    assert list(seen.not_queued(planned, 1, range(10, 40, 10))) == [10, 20, 30]
+    assert list(seen.not_queued(planned, 1, range(10, 40, 10))) == [20, 30, 10]
     assert list(seen.not_queued(planned, 1, range(10, 60, 10))) == [40, 50]
     assert list(seen.not_queued(planned, 2, range(5, 20, 10))) == [5, 15]
+
+
+def test_pages_that_are_read_at_once_share_what_they_call_for() -> None:
+    seen, planned = Seen(), Plan(10, 1000)
+    readers = [seen.not_queued(planned, 1, range(10, 400, 10)) for _ in range(5)]
+    queued = [offset for turn in zip_longest(*readers) for offset in turn if offset is not None]
+    assert set(queued) == set(range(10, 400, 10))
+    assert len(queued) < 39 + 5
+
+
+@pytest.mark.parametrize("left_off_after", range(1, 4))
+def test_what_a_page_has_left_off_at_is_queued_by_the_others(left_off_after: int) -> None:
+    seen, planned = Seen(), Plan(10, 1000)
+    wanted = range(10, 60, 10)
+    failing, other = (seen.not_queued(planned, 1, wanted) for _ in range(2))
+    handed_over, by_other = [], []
+    for _ in range(left_off_after):
+        handed_over.append(next(failing))
+        by_other += [offset for offset in [next(other, None)] if offset is not None]
+    failing.close()
+    assert set(handed_over[:-1]) | set(by_other) | set(other) == set(wanted)
+
+
+def test_what_the_last_page_has_left_off_at_is_queued_when_it_is_read_again() -> None:
+    seen, planned = Seen(), Plan(10, 1000)
+    failing, other = (seen.not_queued(planned, 1, range(10, 60, 10)) for _ in range(2))
+    assert (next(failing), next(other), next(failing)) == (10, 20, 30)
+    failing.close()
+    other.close()
+    assert list(seen.not_queued(planned, 1, range(10, 60, 10))) == [20, 30, 40, 50]
 
 
 def test_a_process_remembers_no_more_listings_than_a_catalogue_has(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,8 @@ _LOOK_EVERY_S = 0.005
 class Result:
     """One run, seen from outside.
 
-    `wall_s` is from the start of the process to its end, `cpu_s` its user and system time, `peak_mb` its
-    largest resident set in MiB. `served` is what the server sent it, and `server_cpu_s` what that cost.
+    `wall_s` is from the start of the process to its end, `cpu_s` its user and system time, `user_s` the first of these,
+    `peak_mb` its largest resident set in MiB. `served` is what the server sent it, and `server_cpu_s` what that cost.
     `rows` and `ids` are the records in its output and the different ids among them.
     """
 
@@ -40,6 +40,7 @@ class Result:
     status: int
     wall_s: float
     cpu_s: float
+    user_s: float
     peak_mb: float
     served: dict[str, int]
     server_cpu_s: float
@@ -102,8 +103,10 @@ def measure(
     redis_url: str = "",
     env: Mapping[str, str] | None = None,
     timeout_s: float = 3_600,
+    root: Path = ROOT,
 ) -> Result:
     """Run contestant `name` against the static copy at `url`; its log goes to `log`. `env` is added to a clean one.
+    `root` is the checkout of this project that crawls.
 
     The process is waited for with wait4, so CPU and memory are its own. This process must stay small: Linux
     counts the memory of the parent at the time of the fork as the child's. Raises TimeoutError after
@@ -111,7 +114,7 @@ def measure(
     """
     _control(url, "reset")
     # Stock Scrapy must not find this project, ours must.
-    directory = ROOT if name in OURS else output
+    directory = root if name in OURS else output
     with log.open("wb") as lines:
         started = time.monotonic()
         process = subprocess.Popen(
@@ -137,6 +140,7 @@ def measure(
         status=process.returncode,
         wall_s=wall,
         cpu_s=usage.ru_utime + usage.ru_stime,
+        user_s=usage.ru_utime,
         peak_mb=usage.ru_maxrss / 1024,
         served=counts,
         server_cpu_s=server_cpu,

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from benchmarks import bench
+from benchmarks import against, bench
 from benchmarks.contestants import clean_environment, count_records, measure
 from carscraper.demo.catalogue import Catalogue
 
@@ -143,3 +143,13 @@ def test_the_environment_of_a_contestant_sets_nothing_up(monkeypatch: pytest.Mon
     monkeypatch.setenv("CARS_API_URL", "http://elsewhere")
     monkeypatch.setenv("REDIS_URL", "redis://elsewhere")
     assert clean_environment().keys() <= os.environ.keys() - {"CARS_API_URL", "REDIS_URL"}
+
+
+def test_a_checkout_is_compared_with_another_commit_pair_by_pair(capsys: pytest.CaptureFixture[str]) -> None:
+    size = [f"--listings={LISTINGS}", f"--page-size={PAGE_SIZE}"]
+    assert against.main(["HEAD", *size, "--pairs=1", "--most=50"]) == 0
+    pair, user, *_ = capsys.readouterr().out.splitlines()
+    assert pair.count("requests") == 2
+    assert user.startswith("user ")
+    assert "ratio of pairs" in user
+    assert against.main(["HEAD", *size, "--pairs=1", "--most=0"]) == 1

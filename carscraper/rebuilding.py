@@ -26,6 +26,7 @@ from carscraper.responses.build import build_response_store
 from carscraper.responses.pages import PageName
 from carscraper.searches import Search
 from carscraper.spiders.cars import LOOK_UP, CarsSpider
+from scrapy_durable.engine import process_item_alone
 from scrapy_durable.exceptions import ConfigurationError
 from scrapy_durable.identity import CrawlClock, CrawlIdentity, new_crawl_id, new_worker_name
 from scrapy_durable.stopping import is_stopping
@@ -217,12 +218,11 @@ class Rebuilding(Spider):
 
     async def _process(self, items: Iterable[Any]) -> None:
         """Hand the items to the pipelines, one after the other; what they drop is counted."""
-        process = self.crawler.engine.scraper.itemproc.process_item_async
         contract = self.crawler.get_extension(SchemaContract)
         passed = dropped = 0
         for item in items:
             try:
-                await process(item)
+                await process_item_alone(self.crawler, item)
                 passed += 1
             except DropItem:
                 dropped += isinstance(item, Car)

@@ -8,9 +8,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from carscraper.api.endpoints import NO_FILTERS, SearchFilters
+from scrapy_durable.engine import is_at_a_command
 from scrapy_durable.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
 
 SEARCHES = "searches"
 """Directory below the output directory that holds a directory for each search."""
@@ -80,3 +85,10 @@ def search_of(spider: object) -> Search:
     """What this spider was asked to read; everything, when it does not say."""
     search = getattr(spider, "search", None)
     return search if isinstance(search, Search) else EVERYTHING
+
+
+def reads_cars(crawler: Crawler) -> bool:
+    """Whether a crawl is one of this site's. Another spider's is not, nor is `scrapy fetch` and the like, which put
+    their own requests in this spider's place.
+    """
+    return hasattr(crawler.spidercls, "reads_all") and not is_at_a_command(crawler)

@@ -128,10 +128,6 @@ JOBDIR = os.environ.get("JOBDIR")
 
 # scrapy-redis' settings, which keep their meaning; see docs/settings.md
 
-SCHEDULER_PERSIST = True
-"""scrapy-redis clears the queue when a worker leaves. Here an unfinished crawl is kept, so that it can go on.
-"""
-
 # Politeness: against the live site four at once, slower when it slows down, and honest about who asks
 
 USER_AGENT = "carscraper/0.1 (a catalogue crawler; set CARS_CONTACT to say who runs it)"
@@ -172,7 +168,9 @@ DOWNLOAD_HANDLERS = {
     "s3": None,
 }
 
-# What a worker reports to the others
+# The core's settings
+
+DURABLE_DEAD_LETTER_DROPPED = True  # each request stands for listings
 
 DURABLE_REPORTED_STATS = {
     "kept": "item_scraped_count",

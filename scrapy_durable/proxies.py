@@ -22,6 +22,7 @@ from scrapy.exceptions import (
 )
 
 from scrapy_durable.config import Config
+from scrapy_durable.engine import site_of
 from scrapy_durable.exceptions import ConfigurationError
 from scrapy_durable.retry.middleware import RequestFailed
 from scrapy_durable.scheduler import frontier_scheduler
@@ -139,7 +140,7 @@ class ProxiesMiddleware:
         if "proxy" in request.meta:
             return
         now = time.monotonic()
-        at = self._pool.choose(self._crawler.engine.downloader.get_slot_key(request), now)
+        at = self._pool.choose(site_of(self._crawler, request), now)
         if at is None:
             self._give_back(request)
             raise RequestFailed("all proxies rest")

@@ -19,6 +19,7 @@ from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.defer import deferred_from_coro
 
+from scrapy_durable import engine
 from scrapy_durable.config import Config
 from scrapy_durable.crawl_numbers import KEPT, LEFT
 from scrapy_durable.exceptions import (
@@ -131,6 +132,8 @@ class FrontierScheduler(BaseScheduler):
         self._leaving: asyncio.Task[None] | None = None
         self._ended_elsewhere = False
         self._has_asked = False
+        self.has_begun = False
+        """True once it has joined its crawl; False when that was refused."""
         self.workers: list[WorkerStatus] | None = None
         """Those of the crawl, this one among them, as seen a few seconds ago; None before the first look."""
         self._next_look = 0.0
@@ -139,7 +142,12 @@ class FrontierScheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises `ConfigurationError` when a setting is refused."""
+        """Scrapy's own scheduler in memory for `scrapy fetch` and the like, which never join a crawl.
+
+        Raises `ConfigurationError` when a setting is refused.
+        """
+        if engine.is_at_a_command(crawler):
+            return cast("Self", engine.private_scheduler(crawler))
         return cls(crawler)
 
     # Scrapy's contract
@@ -306,12 +314,14 @@ class FrontierScheduler(BaseScheduler):
             state = await self._begin()
         except DurableError:
             await self.frontier.close()
-            # Else Scrapy would also close what it has not opened yet, which ends in tracebacks.
-            self._crawler.engine.spider = None
+            engine.refuse_to_open(self._crawler)
             raise
         self._clock.begin(state.now)
         self._note_ahead(state.ahead)
+        self.has_begun = True
         self.identity = CrawlIdentity(state.crawl_id, self._worker, is_resumable(self._crawler.settings))
+        if not self.identity.resumable:
+            logger.info("A crawl that is killed cannot be resumed: neither JOBDIR nor REDIS_URL is set")
         if state.resumed:
             logger.info("Going on with crawl %s", state.crawl_id)
         else:
@@ -333,7 +343,7 @@ class FrontierScheduler(BaseScheduler):
         """Join the crawl that the spider declares. Raises `ConfigurationError` where there is that of another."""
         if self._crawler.settings.getbool("SCHEDULER_FLUSH_ON_START"):
             await self._forget_unless_shared("SCHEDULER_FLUSH_ON_START")
-        identity = str(getattr(self._spider, "identity", ""))
+        identity = str(getattr(self._spider, "identity", self._spider.name))
         try:
             state = await self.frontier.begin(new_crawl_id(await self.frontier.time()), identity)
         except ForeignCrawl as error:
@@ -379,7 +389,7 @@ class FrontierScheduler(BaseScheduler):
                     self._leases.return_waiting()  # the answer to an earlier exchange may still bring leases
                 self.last_status = await self.frontier.status()
                 self.last_dead = await self.frontier.dead_letters()
-                if not self._crawler.settings.getbool("SCHEDULER_PERSIST"):
+                if not self._crawler.settings.getbool("SCHEDULER_PERSIST", True):
                     await self._forget_unless_shared("SCHEDULER_PERSIST=False")
                 if self._start_urls is not None:
                     await self._start_urls.close()
@@ -415,7 +425,7 @@ class FrontierScheduler(BaseScheduler):
         status = await self.frontier.status()
         now_at_it = [
             worker.worker
-            for worker in status.workers
+            for worker in (status.workers if self._shared else ())
             if worker.worker != self._worker and status.now - worker.last_seen < self._config.lease_seconds
         ]
         if now_at_it:
@@ -501,7 +511,7 @@ class FrontierScheduler(BaseScheduler):
             self._pacing.learned(outbox.paces, inbox.paces, time.monotonic())
         self._leases.add(inbox.leases)
         if inbox.leases or self.ended:
-            self._wake_engine()
+            engine.wake(self._crawler)
         if self._start_urls is not None:
             await self._start_urls.drop()
 
@@ -598,7 +608,7 @@ class FrontierScheduler(BaseScheduler):
             self._ended_elsewhere = True
             self._leases.return_waiting()
             self._unanswered, _ = None, self._outbox.take()  # nobody is there to hear it
-            self._wake_engine()
+            engine.wake(self._crawler)
         return ended
 
     async def _sleep_unless_closing(self, seconds: float) -> None:
@@ -608,10 +618,8 @@ class FrontierScheduler(BaseScheduler):
 
     def _sweep(self) -> None:
         """Look what the engine still has in hand."""
-        engine = self._crawler.engine
-        scraping = engine.scraper.slot.active if engine.scraper.slot else ()
         passed_on = self._stats.get_value("item_scraped_count", 0)
-        self._leases.sweep(engine.downloader.active, scraping, passed_on)
+        self._leases.sweep(engine.downloading(self._crawler), engine.scraping(self._crawler), passed_on)
 
     def _entry(self, request: Request) -> Entry:
         delay = request.meta.get("delay", 0)
@@ -635,7 +643,7 @@ class FrontierScheduler(BaseScheduler):
         )
 
     def _slot(self, request: Request) -> str:
-        return self._crawler.engine.downloader.get_slot_key(request)
+        return engine.site_of(self._crawler, request)
 
     def _interval(self, slot: str) -> float:
         learned = self._pacing.interval(slot) if self._pacing is not None else None
@@ -645,16 +653,7 @@ class FrontierScheduler(BaseScheduler):
         """Have the downloader keep the site's interval too: two leases that a busy worker finds at once, though
         they came one after the other, leave it one after the other.
         """
-        downloading = self._crawler.engine.downloader.slots.get(slot)
-        if downloading is not None:
-            downloading.delay = self._interval(slot)
-
-    def _wake_engine(self) -> None:
-        """Let the engine ask at once; without this private handle it would ask within five seconds."""
-        engine = self._crawler.engine
-        slot = getattr(engine, "_slot", None)
-        if engine.running and slot is not None and slot.closing is None:
-            slot.nextcall.schedule()
+        engine.space_out(self._crawler, slot, self._interval(slot))
 
     def _stop(self, reason: str) -> None:
         self._farewell = asyncio.create_task(self._crawler.engine.close_spider_async(reason=reason))

@@ -31,6 +31,12 @@ DURABLE_RETRY_MAX_DELAY = os.environ.get("DURABLE_RETRY_MAX_DELAY", "300")
 """Seconds that the doubling of `DURABLE_RETRY_BASE_DELAY` never exceeds: no site needs longer to say it is back.
 """
 
+DURABLE_DEAD_LETTER_DROPPED = os.environ.get("DURABLE_DEAD_LETTER_DROPPED", "False")
+"""Whether a request becomes a dead letter whose answer no callback wants (a status such as 404), or that a middleware
+drops (off-site, forbidden by robots.txt). Scrapy ends both with a line in the log, and so does False. True: where every
+request has to come to an answer.
+"""
+
 DURABLE_QUEUE_KEY = os.environ.get("DURABLE_QUEUE_KEY", "")
 """A secret of 32 characters or more, the same for all workers: what they queue is signed with it, and nothing else is
 taken out of the queue. Empty: whoever can write to the queue is trusted as far as `docs/security.md` says. Set it in

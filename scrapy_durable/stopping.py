@@ -7,6 +7,8 @@ import logging
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from scrapy_durable import engine
+
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
@@ -36,5 +38,4 @@ def why_stopped(crawler: Crawler) -> str | None:
 
 def is_stopping(crawler: Crawler) -> bool:
     """True once `stop_crawl` was called, or a signal or Scrapy itself has asked the spider to close."""
-    slot = getattr(crawler.engine, "_slot", None)
-    return crawler in _stopping or (slot is not None and slot.closing is not None)
+    return crawler in _stopping or engine.is_closing(crawler)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from scrapy_durable.engine import item_pipelines
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -58,9 +60,9 @@ class RemoteStore(Protocol):
 
 def durable_stores(crawler: Crawler) -> list[DurableStore]:
     """The stores among the pipelines of a running crawl."""
-    return [store for store in crawler.engine.scraper.itemproc.middlewares if isinstance(store, DurableStore)]
+    return [store for store in item_pipelines(crawler) if isinstance(store, DurableStore)]
 
 
 def remote_stores(crawler: Crawler) -> list[RemoteStore]:
     """The databases among them."""
-    return [store for store in crawler.engine.scraper.itemproc.middlewares if isinstance(store, RemoteStore)]
+    return [store for store in item_pipelines(crawler) if isinstance(store, RemoteStore)]

@@ -9,15 +9,14 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
-from scrapy import signals
-from scrapy.exceptions import DontCloseSpider
+from scrapy.exceptions import NotConfigured
 
 from carscraper.archive import Archive, Kept
 from carscraper.config import Config
 from carscraper.items import OddSpec, PageRead, SetAside
 from carscraper.monitoring import dead_letters
-from carscraper.monitoring.published import read_verdict, write_verdict
 from carscraper.monitoring.schema_contract import FREEZE
+from carscraper.monitoring.summary import summary
 from carscraper.monitoring.verdict import (
     GivenUp,
     Reading,
@@ -30,23 +29,27 @@ from carscraper.monitoring.verdict import (
     reach_verdict,
 )
 from carscraper.pipelines.json_batches import JsonBatchesPipeline
-from scrapy_durable.crawl_numbers import crawl_numbers, others_live
-from scrapy_durable.exceptions import FrontierLost, FrontierUnavailable, cause
+from carscraper.searches import reads_cars, search_of
+from scrapy_durable.any_project import AnyProject
+from scrapy_durable.crawl_numbers import crawl_numbers
+from scrapy_durable.engine import is_at_a_command
+from scrapy_durable.exceptions import FrontierLost
 from scrapy_durable.identity import begin_time, crawl_clock
+from scrapy_durable.lifecycle import POLL, Lifecycle
 from scrapy_durable.plain import plain_json
+from scrapy_durable.published import read_published
 from scrapy_durable.scheduler import FrontierScheduler, frontier_scheduler
-from scrapy_durable.stopping import is_stopping, why_stopped
+from scrapy_durable.stopping import why_stopped
 from scrapy_durable.stores import durable_stores, remote_stores
 from scrapy_durable.waiting import Spooled, as_seen_here, numbers, waiting_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Mapping
     from typing import Self
 
     from scrapy.crawler import Crawler
 
     from carscraper.spiders.cars import CarsSpider
-    from scrapy_durable.frontier.contract import Status
 
 logger = logging.getLogger(__name__)
 
@@ -54,110 +57,65 @@ _LISTED = 1000
 """How many missing ids, listings set aside and requests given up `run.json` names at most, of each."""
 _BY_SIGNAL = "shutdown"
 """Scrapy's finish reason of a crawl that a signal has stopped."""
-_POLL = 0.3
-"""Seconds between two looks for the verdict of the worker that closes the books."""
 
 
-class Completeness:
-    """Holds the crawl open until its books are closed, and says whether anything is missing.
+class Completeness(Lifecycle[Verdict]):
+    """Says whether anything of the catalogue is missing, and publishes what there is.
 
-    When the frontier is empty for all workers, one of them claims the end: it reads the ledger, and either
-    sends the spider over all pages again or writes what is published and leaves the verdict for the others, who
-    wait for it. The crawl is then forgotten by the frontier, so that the next run starts afresh; one
-    with dead letters is not, so that `scrapy queue retry-dead` and another run can complete it.
+    The elected worker reads the ledger, and either sends the spider over all pages again or writes what is published. A
+    crawl with dead letters is kept in the frontier, so that `scrapy queue retry-dead` and another run can complete it.
 
     `cars.json` is replaced by a complete catalogue only, and one that has not collapsed; what any other run has lies
-    beside it, as `cars.incomplete.json`. Whatever fails on the way ends the crawl in one line, `failure`.
+    beside it, as `cars.incomplete.json`.
 
-    `verdict` is there once the crawl has ended; the exit status hangs on both. Stats: `verdict/complete`,
-    `verdict/kept`, `verdict/expected`, `verdict/missing`.
+    The spider of another site is ended as that of any project. Stats: `verdict/kept`, `verdict/expected`,
+    `verdict/missing`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
+        super().__init__(crawler)
         self._config = Config.from_settings(crawler.settings)
-        self._closing_books: asyncio.Task[None] | None = None
-        self._closed_books = False
         self._writing = False
         """True from when nothing is waited for any more: then the files are written, whoever stops the process."""
-        self.verdict: Verdict | None = None
-        self.failure: str | None = None
-        """What failed while the crawl was finished, on one line."""
         self._requests = 0
         """Made by all workers of the crawl; 0 before that was looked up."""
         self._dead_letters = 0
         """Of a crawl that was stopped: the frontier's count, where not all of them are at hand."""
-        crawler.signals.connect(self._on_idle, signals.spider_idle)
-        crawler.signals.connect(self._on_closed, signals.spider_closed)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Never refuses."""
+        """Raises `NotConfigured` for `scrapy fetch` and the like."""
+        if is_at_a_command(crawler):
+            raise NotConfigured
+        if not reads_cars(crawler):
+            return cast("Self", AnyProject(crawler))
         return cls(crawler)
 
     # While the crawl runs
 
-    def _on_idle(self) -> None:
-        if self._closed_books or self.failure:
-            return
-        if self._closing_books is None or self._closing_books.done():
-            self._closing_books = asyncio.create_task(self._guarded(self._close_books()))
-        raise DontCloseSpider
+    def _on_opened(self) -> None:
+        self.is_at_work = True
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do a part of the finish. Whatever it raises ends here: in one line, and in the end of the crawl."""
-        try:
-            await work
-        except Exception as error:
-            self.failure = cause(error)
-            logger.critical("The crawl cannot be finished: %s", self.failure)
-            logger.debug("It failed here", exc_info=error)
-            self._crawler.stats.set_value("verdict/complete", False)
-            if not is_stopping(self._crawler):
-                self._stopping = asyncio.create_task(
-                    self._crawler.engine.close_spider_async(reason="finish_failed")
-                )
+    async def _prepare(self) -> None:
+        await self._wait_for_databases()
 
-    async def _close_books(self) -> None:
-        """Have the books closed, by this worker or another, or have the crawl go on."""
-        scheduler = frontier_scheduler(self._crawler)
-        try:
-            await self._wait_for_databases()
-            if scheduler is None:
-                await self._close_books_alone()
-            elif await self._claims_end(scheduler):
-                await self._close_books_for_all(scheduler)
-            elif (published := await scheduler.frontier.verdict()) is not None:
-                verdict = await self._borne_out(read_verdict(published))
-                self._adopt(delivered(verdict, self._undelivered()) if verdict.complete else verdict)
-            else:
-                await asyncio.sleep(_POLL)
-        except (FrontierUnavailable, FrontierLost) as error:
-            logger.warning("Cannot close the books yet: %s", error)
-            await asyncio.sleep(_POLL)
-        if (slot := getattr(self._crawler.engine, "_slot", None)) is not None:
-            slot.nextcall.schedule()
-
-    async def _claims_end(self, scheduler: FrontierScheduler) -> bool:
-        try:
-            return await scheduler.frontier.claim_end()
-        except FrontierLost:
-            return False  # forgotten by the worker that has closed the books; its verdict stays a while
-
-    async def _close_books_alone(self) -> None:
-        """Under a scheduler that knows of no stores: wait for what they still hold, then close the books."""
+    async def _finish_alone(self) -> Verdict | None:
+        """Under a scheduler that knows of no stores: wait for what they still hold first."""
         while not all(store.durable >= store.received for store in durable_stores(self._crawler)):
-            await asyncio.sleep(_POLL / 10)
+            await asyncio.sleep(POLL / 10)
         reading = await asyncio.to_thread(self._read_ledger)
-        if not self._sweep_again(reading):
-            await self._finish(reading, [], unfinished=0)
+        return None if self._sweep_again(reading) else await self._conclude(reading, [], unfinished=0)
+
+    async def _read(self, published: bytes) -> Verdict:
+        verdict = read_published(Verdict, published)
+        if not verdict.complete:
+            return verdict
+        return delivered(await self._borne_out(verdict), self._undelivered())
 
     async def _borne_out(self, verdict: Verdict) -> Verdict:
         """Another worker's verdict, when what lies in the output directory agrees: whoever can write to Redis can
         publish one.
         """
-        if not verdict.complete:
-            return verdict
         reading = await asyncio.to_thread(self._read_ledger)
         kept = await asyncio.to_thread(self._archive.kept)
         own = self._judge(reading, kept, [], unfinished=0)
@@ -169,20 +127,23 @@ class Completeness:
         )
         return replace(verdict, complete=False, catalogue_complete=False, reasons=[doubt, *own.reasons])
 
-    async def _close_books_for_all(self, scheduler: FrontierScheduler) -> None:
+    async def _finish(self, scheduler: FrontierScheduler) -> Verdict | None:
         reading = await asyncio.to_thread(self._read_ledger)
         if self._sweep_again(reading):
-            return
+            return None
         workers = await scheduler.frontier.workers()
         self._requests = crawl_numbers(workers, scheduler.worker, scheduler.own_numbers).requests
         given_up = await dead_letters.settle(self._crawler, scheduler.frontier)
         if given_up:
             await self._wait_for_databases()
         elsewhere = await self._wait_for_other_workers(scheduler)
-        verdict = await self._finish(reading, given_up, unfinished=0, elsewhere=elsewhere)
-        await scheduler.frontier.publish_verdict(write_verdict(verdict))
-        if not verdict.given_up:
-            await scheduler.frontier.forget()
+        return await self._conclude(reading, given_up, unfinished=0, elsewhere=elsewhere)
+
+    def _serialize(self, verdict: Verdict) -> bytes:
+        return orjson.dumps(asdict(verdict))
+
+    def _keeps_crawl(self, verdict: Verdict) -> bool:
+        return bool(verdict.given_up)
 
     def _sweep_again(self, reading: Reading) -> bool:
         """Send the spider over all pages again when listings may have slipped past. Never with a `limit`."""
@@ -195,7 +156,7 @@ class Completeness:
         self._crawler.engine.crawl(spider.page_request(0, self._config.page_size, sweep=sweep))
         return True
 
-    async def _finish(
+    async def _conclude(
         self,
         reading: Reading,
         dead: list[GivenUp],
@@ -230,15 +191,10 @@ class Completeness:
         can_go_on = (stopped or verdict.given_up) and scheduler and scheduler.identity.resumable
         for left_alone in [] if can_go_on else await asyncio.to_thread(self._archive.end):
             logger.warning("Left the batches of another crawl alone: %s", left_alone)
-        self._adopt(verdict)
         return verdict
 
-    def _adopt(self, verdict: Verdict) -> None:
-        """Make the verdict known, once, to logs and stats."""
-        self._closed_books = True
-        self.verdict = verdict
+    def _say(self, verdict: Verdict) -> None:
         stats = self._crawler.stats
-        stats.set_value("verdict/complete", verdict.complete)
         stats.set_value("verdict/kept", verdict.kept)
         stats.set_value("verdict/expected", verdict.expected)
         stats.set_value("verdict/missing", len(verdict.missing))
@@ -283,7 +239,7 @@ class Completeness:
                 return elsewhere
             if awaited != before:
                 before, progress = awaited, time.monotonic()
-            await asyncio.sleep(_POLL)
+            await asyncio.sleep(POLL)
             await self._wait_for_databases()
 
     async def _mark_removed(self, reading: Reading, kept: Kept) -> None:
@@ -298,42 +254,41 @@ class Completeness:
 
     # When it has been stopped before its end
 
-    async def _on_closed(self, reason: str) -> None:
-        if self._closing_books is not None:
-            if self._writing:
-                await self._closing_books
-            else:
-                self._closing_books.cancel()
-        if self._closed_books or not self._has_archive:
-            return
-        if not self.failure:
-            await self._guarded(self._on_stopped(reason))
-        if self.failure:
-            try:
-                await asyncio.to_thread(self._archive.report, self._failed_run())
-            except Exception as error:  # noqa: BLE001 (what failed first has been said, and counts)
-                logger.debug("run.json says nothing of it: %s", cause(error))
+    async def _end_finishing(self, finishing: asyncio.Task[None]) -> None:
+        if self._writing:
+            await finishing
+        else:
+            finishing.cancel()
 
-    async def _on_stopped(self, reason: str) -> None:
+    def summary(self) -> list[str]:
+        """The verdict in words; of a search, that it found nothing, and where its records are."""
+        if self.verdict is None or self.failure is not None:
+            return super().summary()
+        said = summary(self.verdict)
+        search = search_of(self._spider)
+        if search.reads_all:
+            return said
+        directory = search.directory(self._config.output_dir)
+        if self.verdict.complete and not self.verdict.kept:
+            said.append(f"no listing matches {search.words}")
+        return [*said, f"this search is in {directory}; the whole catalogue is left as it was"]
+
+    async def _report_failure(self) -> None:
+        await asyncio.to_thread(self._archive.report, self._failed_run())
+
+    async def _stopped(self, reason: str) -> Verdict | None:
         scheduler = frontier_scheduler(self._crawler)
         status = scheduler.last_status if scheduler else None
         if scheduler and status and self._others_live(scheduler, status):
             logger.warning("This worker has stopped; others go on with the crawl")
-            self._crawler.stats.set_value("verdict/complete", False)
-            return
+            return None
         reading = await asyncio.to_thread(self._read_ledger)
         unfinished = status.total.queued + status.total.delayed + status.total.leased if status else 1
         dead = dead_letters.show(self._crawler, scheduler.last_dead if scheduler else [])
         if scheduler and status:
             self._dead_letters = status.total.dead
             self._requests = crawl_numbers(status.workers, scheduler.worker, scheduler.own_numbers).requests
-        await self._finish(reading, dead, unfinished=max(unfinished, 1), stopped=reason)
-
-    def _others_live(self, scheduler: FrontierScheduler, status: Status) -> bool:
-        """Never with a frontier in a file: one process at a time has it, and whoever it names has died."""
-        return bool(self._crawler.settings.get("REDIS_URL")) and others_live(
-            status.workers, scheduler.worker, status.now, scheduler.lease_seconds
-        )
+        return await self._conclude(reading, dead, unfinished=max(unfinished, 1), stopped=reason)
 
     # What it all rests on
 
@@ -405,8 +360,7 @@ class Completeness:
         return self._spider.reads_all
 
     @property
-    def _has_archive(self) -> bool:
-        """False when the crawl was refused before anything was kept."""
+    def _has_begun(self) -> bool:
         return hasattr(self._crawler.get_item_pipeline(JsonBatchesPipeline), "archive")
 
     @property

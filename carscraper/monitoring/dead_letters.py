@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from carscraper.items import Car
 from carscraper.monitoring.verdict import GivenUp
 from carscraper.responses.middleware import PAGE, STORE_KEY
+from scrapy_durable.engine import process_item
 from scrapy_durable.exceptions import CodecError
 from scrapy_durable.frontier import codec
 from scrapy_durable.retry.middleware import OTHER_SHAPE
@@ -40,7 +41,7 @@ async def settle(crawler: Crawler, frontier: Frontier) -> list[GivenUp]:
             request, shown = read(crawler, letter)
             given_up.append(shown)
             for car in _without_specs(request):
-                await crawler.engine.scraper.start_itemproc_async(car, response=None)
+                await process_item(crawler, car)
     stores = durable_stores(crawler)
     upto = [store.received for store in stores]
     while any(store.durable < number for store, number in zip(stores, upto, strict=True)):

@@ -13,9 +13,11 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
+from scrapy.exceptions import NotConfigured
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from carscraper.searches import reads_cars
 from scrapy_durable.config import Config
 from scrapy_durable.crawl_numbers import crawl_numbers, waited_for
 from scrapy_durable.identity import crawl_clock
@@ -46,7 +48,9 @@ class Progress:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Never refuses; stays silent when `LOG_ENABLED` is off and there is no terminal."""
+        """Raises `NotConfigured` for another site's spider. Silent when `LOG_ENABLED` is off, but on a terminal."""
+        if not reads_cars(crawler):
+            raise NotConfigured
         extension = cls(crawler)
         crawler.signals.connect(extension._opened, signals.spider_opened)
         crawler.signals.connect(extension._closed, signals.spider_closed)

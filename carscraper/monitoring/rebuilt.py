@@ -31,8 +31,9 @@ class RebuiltBooks(Completeness):
         if rebuilding(self._crawler).finished:
             super()._on_idle()
 
-    async def _on_stopped(self, reason: str) -> None:
+    async def _stopped(self, reason: str) -> Verdict | None:
         logger.error("The crawl was not built again (%s); cars.json is as it was", reason)
+        return None
 
     def _sweep_again(self, reading: Reading) -> bool:
         return False

@@ -13,6 +13,7 @@ from carscraper.config import Config
 from carscraper.exceptions import StoreError
 from carscraper.items import Car, SetAside
 from carscraper.pipelines.ledger import ledger
+from carscraper.searches import reads_cars
 from carscraper.stores.build import SETTINGS, build_database
 from carscraper.stores.delivery import Bounds, Delivery
 from carscraper.stores.pending import Removal
@@ -53,7 +54,7 @@ class _DatabasePipeline:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Off when the database's address is not set. Raises `ConfigurationError` when it is refused."""
-        database = build_database(crawler.settings, cls.key)
+        database = build_database(crawler.settings, cls.key) if reads_cars(crawler) else None
         if database is None:
             raise NotConfigured
         return cls(crawler, database)

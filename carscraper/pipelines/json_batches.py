@@ -8,12 +8,12 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from scrapy.exceptions import DropItem
+from scrapy.exceptions import DropItem, NotConfigured
 
 from carscraper.archive import CARS, LEDGER, Archive
 from carscraper.config import Config
 from carscraper.items import Car, OddSpec, PageRead, SetAside, SpecGroups
-from carscraper.searches import search_of
+from carscraper.searches import reads_cars, search_of
 from scrapy_durable.exceptions import ConfigurationError, cause
 from scrapy_durable.identity import crawl_clock, crawl_identity
 from scrapy_durable.stopping import stop_crawl
@@ -63,7 +63,9 @@ class JsonBatchesPipeline:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises `ConfigurationError` when a setting is refused."""
+        """Raises `NotConfigured` for another site's spider, `ConfigurationError` when a setting is refused."""
+        if not reads_cars(crawler):
+            raise NotConfigured
         return cls(crawler, Config.from_settings(crawler.settings))
 
     async def open_spider(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from scrapy_durable.engine import item_pipelines
+
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
@@ -20,5 +22,4 @@ class Ledger(Protocol):
 
 def ledger(crawler: Crawler) -> Ledger | None:
     """The ledger, when there is one among the pipelines."""
-    pipelines = crawler.engine.scraper.itemproc.middlewares
-    return next((pipeline for pipeline in pipelines if isinstance(pipeline, Ledger)), None)
+    return next((pipeline for pipeline in item_pipelines(crawler) if isinstance(pipeline, Ledger)), None)

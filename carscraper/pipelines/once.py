@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scrapy.exceptions import DropItem
+from scrapy.exceptions import DropItem, NotConfigured
 
 from carscraper.items import Car
+from carscraper.searches import reads_cars
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
 
 
 class OncePipeline:
@@ -16,6 +22,13 @@ class OncePipeline:
     are keyed by listing id take the newer record, so they stand before this pipeline; a feed is written from
     top to bottom, and holds the first.
     """
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raises `NotConfigured` for another site's spider."""
+        if not reads_cars(crawler):
+            raise NotConfigured
+        return cls()
 
     def __init__(self) -> None:
         self._seen: set[str] = set()

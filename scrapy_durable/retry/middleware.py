@@ -185,10 +185,14 @@ class LastWordMiddleware:
     failed for good. What the retry middleware has already put off stays put off. A request with an errback is
     left to it. A request that never comes past here was dropped by another middleware on the way back; the
     scheduler buries it too.
+
+    Where `DURABLE_DEAD_LETTER_DROPPED` is False, what Scrapy drops counts as done, and only downloads that failed for
+    good become dead letters.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._strict = Config.from_settings(crawler.settings).dead_letter_dropped
         crawler.signals.connect(self._opened, signals.spider_opened)
 
     @classmethod
@@ -201,7 +205,7 @@ class LastWordMiddleware:
         if self._scheduler is None:
             return response
         self._scheduler.note_result(request)
-        if 200 <= response.status < 300:
+        if 200 <= response.status < 300 or not self._strict:
             return response
         wanted = request.meta.get("handle_httpstatus_list", ())
         if response.status not in wanted and not request.errback:
@@ -213,7 +217,7 @@ class LastWordMiddleware:
         if self._scheduler is None:
             return
         self._scheduler.note_result(request)
-        if not request.errback:
+        if not request.errback and (self._strict or not isinstance(exception, IgnoreRequest)):
             self._bury(request, f"{type(exception).__name__}: {exception}")
 
     def _bury(self, request: Request, reason: str) -> None:
@@ -224,7 +228,7 @@ class LastWordMiddleware:
 
     def _opened(self) -> None:
         self._scheduler = frontier_scheduler(self._crawler)
-        if self._scheduler:
+        if self._scheduler and self._strict:
             self._scheduler.expect_results()
 
 

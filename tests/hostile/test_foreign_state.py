@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carscraper.items import SetAside
-from carscraper.monitoring.published import read_verdict, write_verdict
 from carscraper.monitoring.verdict import GivenUp, Verdict
 from scrapy_durable.exceptions import FrontierDamaged
 from scrapy_durable.identity import is_crawl_id, new_crawl_id
+from scrapy_durable.published import read_published
 from tests.crawling import wait_until
 from tests.hostile.conftest import SECONDS, Start
 from tests.hostile.test_foreign_payloads import spider_of
@@ -97,7 +97,7 @@ def test_a_verdict_comes_back_as_it_was_published() -> None:
         deviations={"data[].x": {"count": 1, "kinds": ["null"]}},
         reasons=["why"],
     )
-    assert read_verdict(write_verdict(verdict)) == verdict
+    assert read_published(Verdict, orjson.dumps(asdict(verdict))) == verdict
 
 
 JSON = st.recursive(
@@ -112,7 +112,7 @@ def test_any_published_verdict_is_one_or_refused(changes: dict[str, Any], more: 
     for data in (orjson.dumps({**asdict(COMPLETE), **changes}), orjson.dumps(asdict(COMPLETE)) + more, more):
         said = ""
         try:
-            verdict = read_verdict(data)
+            verdict = read_published(Verdict, data)
         except FrontierDamaged as error:
             said = str(error)
         else:
@@ -122,7 +122,7 @@ def test_any_published_verdict_is_one_or_refused(changes: dict[str, Any], more: 
 
 
 @pytest.mark.parametrize(
-    "published", [write_verdict(COMPLETE), b"\xff\x00", b"[1]"], ids=["kept", "bytes", "list"]
+    "published", [orjson.dumps(asdict(COMPLETE)), b"\xff\x00", b"[1]"], ids=["kept", "bytes", "list"]
 )
 def test_a_crawl_that_others_call_complete_is_not(
     site: StandIn, start: Start, server: RedisServer, client: redis.Redis, published: bytes

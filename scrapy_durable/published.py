@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, is_dataclass
+from dataclasses import is_dataclass
 from types import UnionType
-from typing import Any, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import orjson
 
-from carscraper.monitoring.verdict import Verdict
 from scrapy_durable.exceptions import FrontierDamaged
+
+_V = TypeVar("_V")
 
 _MOST = 10**9
 """No count is larger."""
@@ -17,15 +18,10 @@ _LONGEST = 2000
 """Characters of a text; what is longer is cut."""
 
 
-def write_verdict(verdict: Verdict) -> bytes:
-    """As JSON."""
-    return orjson.dumps(asdict(verdict))
-
-
-def read_verdict(published: bytes) -> Verdict:
-    """What `write_verdict` wrote; its texts can be printed. Raises `FrontierDamaged` for anything else."""
+def read_published(kind: type[_V], published: bytes) -> _V:
+    """A verdict of that kind, a dataclass, out of JSON; its texts can be printed. Raises `FrontierDamaged`."""
     try:
-        return cast("Verdict", _read(Verdict, orjson.loads(published)))
+        return cast("_V", _read(kind, orjson.loads(published)))
     except (ValueError, TypeError) as error:
         raise FrontierDamaged(
             f"the verdict that another worker published cannot be read ({error}), so somebody else has written it"

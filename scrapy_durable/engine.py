@@ -1,0 +1,110 @@
+"""What Scrapy keeps to itself, touched here and nowhere else; holds for Scrapy 2.19.
+
+A next release of Scrapy can break this module and no other. What each function needs of it stands in its docstring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container
+from typing import TYPE_CHECKING, Any
+
+from scrapy.core.scheduler import Scheduler
+from scrapy.dupefilters import RFPDupeFilter
+from scrapy.utils.misc import load_object
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+_COMMANDS = "scrapy.commands."
+
+
+def wake(crawler: Crawler) -> None:
+    """Let the engine ask the scheduler at once; it would within five seconds.
+
+    `engine._slot.nextcall.schedule()`; `engine._slot` is None before the spider is opened and after it was closed.
+    """
+    slot = getattr(crawler.engine, "_slot", None)
+    if crawler.engine.running and slot is not None and slot.closing is None:
+        slot.nextcall.schedule()
+
+
+def is_closing(crawler: Crawler) -> bool:
+    """True once the spider is being closed, whoever has asked for it. `engine._slot.closing` is a Deferred then."""
+    slot = getattr(crawler.engine, "_slot", None)
+    return slot is not None and slot.closing is not None
+
+
+def downloading(crawler: Crawler) -> Container[Request]:
+    """The requests that the downloader has, its middlewares included. `engine.downloader.active` is a set."""
+    return crawler.engine.downloader.active
+
+
+def scraping(crawler: Crawler) -> Container[Request]:
+    """The requests whose answers the spider and the item pipelines have. `engine.scraper.slot.active` is a set; the
+    slot is None before the spider is opened.
+    """
+    slot = crawler.engine.scraper.slot
+    return slot.active if slot else ()
+
+
+def item_pipelines(crawler: Crawler) -> Collection[Any]:
+    """The item pipelines, in their order. `engine.scraper.itemproc.middlewares` is a tuple."""
+    return crawler.engine.scraper.itemproc.middlewares
+
+
+async def process_item_alone(crawler: Crawler, item: Any) -> Any:
+    """Send an item through the item pipelines, without a signal; returns what the last of them has made of it.
+
+    `engine.scraper.itemproc.process_item_async`. Raises `DropItem`, and whatever a pipeline raises.
+    """
+    return await crawler.engine.scraper.itemproc.process_item_async(item)
+
+
+async def process_item(crawler: Crawler, item: Any) -> None:
+    """Send an item that came from no response through the item pipelines, and have its signals sent.
+
+    `engine.scraper.start_itemproc_async` is what the engine calls for the items of `start()`.
+    """
+    await crawler.engine.scraper.start_itemproc_async(item, response=None)
+
+
+def site_of(crawler: Crawler, request: Request) -> str:
+    """The downloader's slot of a request: `meta["download_slot"]`, or its host."""
+    return crawler.engine.downloader.get_slot_key(request)
+
+
+def space_out(crawler: Crawler, site: str, seconds: float) -> None:
+    """Have the downloader wait so long between two requests of a site. `engine.downloader.slots` is a dictionary."""
+    slot = crawler.engine.downloader.slots.get(site)
+    if slot is not None:
+        slot.delay = seconds
+
+
+def refuse_to_open(crawler: Crawler) -> None:
+    """To be called where `open` of the scheduler raises: else the engine closes a spider that it has not opened, which
+    ends in tracebacks. `engine.spider` is set before the scheduler is opened.
+    """
+    crawler.engine.spider = None
+
+
+def is_at_a_command(crawler: Crawler) -> bool:
+    """True in `scrapy fetch`, `shell`, `parse`, `check` and `bench`, which put their own requests in a spider's place.
+
+    The shell runs an engine without a crawl, so that `crawler.crawling` stays False; each of the others gives the
+    spider's class a `start` of its own.
+    """
+    start = getattr(crawler.spidercls, "start", None)
+    return not crawler.crawling or str(getattr(start, "__module__", "")).startswith(_COMMANDS)
+
+
+def private_scheduler(crawler: Crawler) -> Scheduler:
+    """Scrapy's own scheduler in memory, whatever is set: it hands back the identical requests."""
+    settings = crawler.settings
+    return Scheduler(
+        RFPDupeFilter(fingerprinter=crawler.request_fingerprinter),
+        mqclass=load_object(settings["SCHEDULER_MEMORY_QUEUE"]),
+        pqclass=load_object(settings["SCHEDULER_PRIORITY_QUEUE"]),
+        stats=crawler.stats,
+        crawler=crawler,
+    )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
-_SPECS = 4 * 1024**2
+_SPECS = 1024**2
 """Bytes of the specifications of which the columns are kept: cars that share one come close together."""
 
 

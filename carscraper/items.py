@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from carscraper.weighed import compact
+
 
 class SpecGroups(list[dict[str, Any]]):
     """The groups of one specification, which its cars share: they are made JSON once, and not changed after."""
@@ -19,7 +21,7 @@ class SpecGroups(list[dict[str, Any]]):
         try:
             return self._json
         except AttributeError:
-            self._json: bytes = orjson.dumps(self)
+            self._json: bytes = compact(orjson.dumps(self))
             return self._json
 
 

@@ -1,4 +1,4 @@
-"""A cache that is bounded by what its entries weigh, not by how many there are."""
+"""What is kept in memory: a cache bounded by what its entries weigh, and JSON with nothing reserved behind it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from typing import Generic, TypeVar
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
+
+
+def compact(json: bytes) -> bytes:
+    """The same bytes in memory of their own: what `orjson` returns has up to four times as much reserved behind it."""
+    return bytes(memoryview(json))
 
 
 class WeighedCache(Generic[_K, _V]):

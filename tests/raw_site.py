@@ -148,12 +148,12 @@ class RawCatalogue:
         return self.pages.get(offset, http)(body)
 
 
-def spec(size: int) -> bytes:
-    """A specification of about that many bytes, which has the usual shape."""
-    attribute = {"label": "Fuel consumption", "value": "6.5 l/100 km"}
+def spec(size: int, number: int = 0) -> bytes:
+    """A specification of about that many bytes, which has the usual shape; another one for another number."""
+    attribute = {"label": "Fuel consumption", "value": f"6.5{number or ''} l/100 km"}
     empty = len(json.dumps({"data": [[{"title": "Economy", "attrs": []}]]}))
-    number = max(1, (size - empty) // (len(json.dumps(attribute)) + 2))
-    return json.dumps({"data": [[{"title": "Economy", "attrs": [attribute] * number}]]}).encode()
+    count = max(1, (size - empty) // (len(json.dumps(attribute)) + 2))
+    return json.dumps({"data": [[{"title": "Economy", "attrs": [attribute] * count}]]}).encode()
 
 
 USUAL_SPEC = spec(2000)

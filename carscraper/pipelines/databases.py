@@ -185,12 +185,12 @@ class _LastDraft:
 
     def __init__(self) -> None:
         self.records = Records()
-        self._last: Draft | None = None
+        self._last: tuple[Car, Draft] | None = None
 
     def of(self, car: Car) -> Draft:
-        if self._last is None or self._last.car is not car:
-            self._last = Draft(car, self.records)
-        return self._last
+        if self._last is None or self._last[0] is not car:
+            self._last = car, Draft(car, self.records)
+        return self._last[1]
 
 
 _drafts: WeakKeyDictionary[Crawler, _LastDraft] = WeakKeyDictionary()

@@ -14,6 +14,7 @@ from carscraper.archive import CARS, LEDGER, Archive
 from carscraper.config import Config
 from carscraper.items import Car, OddSpec, PageRead, SetAside, SpecGroups
 from carscraper.searches import reads_cars, search_of
+from carscraper.weighed import compact
 from scrapy_durable.exceptions import ConfigurationError, cause
 from scrapy_durable.identity import crawl_clock, crawl_identity
 from scrapy_durable.stopping import stop_crawl
@@ -120,10 +121,8 @@ class JsonBatchesPipeline:
             await self._commit()
 
     def _keep(self, kind: str, item: Car | PageRead | OddSpec | SetAside) -> None:
-        line = orjson.dumps(
-            _record(item) if isinstance(item, Car) else {"kind": type(item).__name__, "item": item},
-            option=orjson.OPT_APPEND_NEWLINE,
-        )
+        entry = _record(item) if isinstance(item, Car) else {"kind": type(item).__name__, "item": item}
+        line = compact(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE))
         self._lines[kind].append(line)
         self.received += 1
         self._pending += 1

@@ -37,6 +37,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 """Seconds before a database that does not answer is asked again, at most; doubled each time."""
 _FAREWELL = 3.0
 """Seconds that the last records are given to reach the database when the crawl ends; then they go to disk."""
+_SPOOLED_BYTES = 2 * 1024**2
+"""Bytes of records that are written to disk at once: in memory they are there three times meanwhile."""
 _SAY_EVERY = 10.0
 """Seconds between two lines on what is still waited for."""
 
@@ -331,7 +333,7 @@ class Delivery:
             try:
                 records.append(draft.record)
             except SHAPELESS as error:
-                refused.append(Refused(draft.car.id, draft.car.url, f"no row can be made of it: {error!r}"))
+                refused.append(Refused(draft.id, draft.url, f"no row can be made of it: {error!r}"))
         if records:
             refused += await self._database.upsert(records)
         for one in refused:
@@ -377,8 +379,16 @@ class Delivery:
         return age >= _LATE
 
     async def _spool_pending(self, *, beyond_bound: bool = False) -> None:
-        """Write all of memory to disk. A batch that is under way to the database may then be written twice."""
-        payloads = [self._encode(element) for element in self._pending]
+        """Write to disk what is in memory now, a few megabytes at a time, as far as there is room. A batch that is
+        under way to the database may then be written twice.
+        """
+        end = self.durable + len(self._pending)
+        while self.durable < end and await self._spool_some(beyond_bound=beyond_bound):
+            pass
+
+    async def _spool_some(self, *, beyond_bound: bool) -> bool:
+        """The oldest; False when the disk has no room for them."""
+        payloads = [self._encode(element) for element in self._pending.first(_SPOOLED_BYTES)]
         upto = self.durable + len(payloads)
         own = self._spools[-1]
         try:
@@ -396,6 +406,7 @@ class Delivery:
             logger.warning(
                 "The spool of %s %s; the crawl waits for the database", self._database.name, problem
             )
+        return fits
 
     async def _on_disk(self, call: Callable[..., _T], *arguments: Any, **options: Any) -> _T:
         """In the one thread that touches the spools, one call after the other, also when its caller is cancelled."""
@@ -408,7 +419,7 @@ class Delivery:
 
     def _encode(self, element: Draft | Removal) -> bytes:
         if isinstance(element, Draft):
-            return orjson.dumps({"car": element.car})
+            return orjson.dumps({"car": orjson.Fragment(element.json)})
         return orjson.dumps({"removal": asdict(element)})
 
     def _decode(self, payload: bytes) -> Draft | Removal:

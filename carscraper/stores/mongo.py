@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote_plus
-from weakref import WeakKeyDictionary
 
 import bson
 import orjson
@@ -40,8 +39,9 @@ from pymongo.uri_parser import split_options
 from carscraper.exceptions import StoreError, StoreRefused, StoreUnavailable
 from carscraper.items import Car
 from carscraper.stores.contract import Refused, StoredCar, removed_until
-from carscraper.stores.record import Record, Specs
+from carscraper.stores.record import SPEC_MISSING, Record
 from carscraper.tables import utc_text
+from carscraper.weighed import WeighedCache
 from scrapy_durable.exceptions import ConfigurationError
 
 Document = dict[str, Any]
@@ -71,6 +71,8 @@ _FAREWELL = 1.0
 """Seconds that a server is given to take note of the end."""
 _PAGE = 300
 """Documents in memory while all are read."""
+_SPECS = 8 * 1024**2
+"""Bytes of specifications that are kept as BSON: most new documents have one that came before."""
 _CHUNK = 1000
 """Listings that are marked as removed at once."""
 
@@ -121,7 +123,7 @@ class _Reading:
 
     @property
     def id(self) -> str:
-        return self.record.car.id
+        return self.record.id
 
 
 class MongoDatabase:
@@ -149,6 +151,8 @@ class MongoDatabase:
         )
         self._cars: AsyncCollection[Document] = self._database.cars
         self._meta: AsyncCollection[Document] = self._database.cars_meta
+        self._elements: WeighedCache[bytes, bytes] = WeighedCache(_SPECS)
+        """Specifications as BSON, by their digests."""
 
     @classmethod
     def from_uri(cls, uri: str) -> MongoDatabase:
@@ -227,7 +231,7 @@ class MongoDatabase:
         changed = [one for one in readings if one.id in stored and not _is_same(one, stored[one.id])]
 
         writes: list[tuple[_Reading, Write]] = [(one, _touch(one)) for one in same]
-        writes += [(one, InsertOne(document)) for one, document in _encoded(new, refused)]
+        writes += [(one, InsertOne(document)) for one, document in _encoded(new, refused, self._elements)]
         touched, failed = await self._send(writes)
         changed += [one for one, error in failed if _is_there_already(error)]
         _refuse(((one, error) for one, error in failed if not _is_there_already(error)), refused)
@@ -236,7 +240,7 @@ class MongoDatabase:
             changed += [one for one in same if one.id not in told]
 
         _, failed = await self._send(
-            [(one, _merge(one, document)) for one, document in _encoded(changed, refused)]
+            [(one, _merge(one, document)) for one, document in _encoded(changed, refused, self._elements)]
         )
         if any(_is_there_already(error) for _, error in failed):
             raise StoreUnavailable(f"{self.target}: another worker has inserted the same listing")
@@ -364,11 +368,11 @@ def _is_there_already(error: Mapping[str, Any]) -> bool:
 
 
 def _refuse(failed: Iterable[tuple[_Reading, Mapping[str, Any]]], refused: list[Refused]) -> None:
-    refused += [_refused(one.record.car, error["errmsg"]) for one, error in failed]
+    refused += [_refused(one.record, error["errmsg"]) for one, error in failed]
 
 
-def _refused(car: Car, problem: object) -> Refused:
-    return Refused(car.id, car.url, _one_line(problem))
+def _refused(record: Record, problem: object) -> Refused:
+    return Refused(record.id, record.url, _one_line(problem))
 
 
 # The address
@@ -438,7 +442,7 @@ def _rounds(records: Iterable[Record], refused: list[Refused]) -> list[list[_Rea
         try:
             readings.append(_reading(record))
         except ValueError as error:
-            refused.append(_refused(record.car, error))
+            refused.append(_refused(record, error))
     rounds: list[list[_Reading]] = []
     turns: dict[str, int] = {}
     for reading in sorted(readings, key=lambda one: one.at):
@@ -451,34 +455,35 @@ def _rounds(records: Iterable[Record], refused: list[Refused]) -> list[list[_Rea
 
 def _reading(record: Record) -> _Reading:
     """Raises `ValueError` for a record that cannot be put in order, or not be asked for."""
-    if len(record.car.id.encode()) > _LONGEST_ID:
+    if len(record.id.encode()) > _LONGEST_ID:
         raise ValueError(f"the id is longer than {_LONGEST_ID} bytes")
     at = record.read_at
     if at.tzinfo is None:
-        raise ValueError(f"scraped_at has no time zone: {record.car.scraped_at!r}")
+        raise ValueError(f"scraped_at has no time zone: {record.scraped_at!r}")
     return _Reading(record, at)
 
 
 def _encoded(
-    readings: Iterable[_Reading], refused: list[Refused]
+    readings: Iterable[_Reading], refused: list[Refused], made: WeighedCache[bytes, bytes]
 ) -> Iterator[tuple[_Reading, RawBSONDocument]]:
     """Each reading with the document of a new listing; those that BSON cannot hold are added to `refused`."""
     for reading in readings:
         try:
-            yield reading, _encode(reading)
+            yield reading, _encode(reading, made)
         except (BSONError, OverflowError, ValueError, RecursionError) as error:
-            refused.append(_refused(reading.record.car, error))
+            refused.append(_refused(reading.record, error))
 
 
-def _encode(reading: _Reading) -> RawBSONDocument:
-    car, record, at = reading.record.car, reading.record, reading.at
-    _refuse_too_deep(car.car_attrs, record.attrs_json)
+def _encode(reading: _Reading, made: WeighedCache[bytes, bytes]) -> RawBSONDocument:
+    record, at = reading.record, reading.at
+    attrs = orjson.loads(record.attrs_json)
+    _refuse_too_deep(attrs, record.attrs_json)
     price = record.row.price_zar
     document = {
-        "_id": car.id,
-        "url": car.url,
+        "_id": record.id,
+        "url": record.url,
         "scraped_at": at,
-        "car_attrs": car.car_attrs,
+        "car_attrs": attrs,
         "price_zar": price,
         "digest": record.digest,
         "first_seen": at,
@@ -486,29 +491,28 @@ def _encode(reading: _Reading) -> RawBSONDocument:
         "removed_at": None,
         "prices": [] if price is None else [{"seen_at": at, "price_zar": price}],
     }
-    most, specs = bson.encode(document), _specs_element(record)
+    most, specs = bson.encode(document), _specs_element(record, made)
     encoded = struct.pack("<i", len(most) + len(specs)) + most[4:-1] + specs + most[-1:]
     if len(encoded) > LARGEST:
         raise ValueError(f"its {len(encoded)} bytes are more than {LARGEST}")
-    whole = {**document, "car_specs": car.car_specs}
-    if b"$ref\0" in encoded and bson.decode(encoded, _CODEC) != whole:
-        raise ValueError("$ref and $id together are a reference to another document in MongoDB")
+    if b"$ref\0" in encoded:
+        whole = {**document, "car_specs": orjson.loads(record.specs_json)}
+        if bson.decode(encoded, _CODEC) != whole:
+            raise ValueError("$ref and $id together are a reference to another document in MongoDB")
     return RawBSONDocument(encoded)
 
 
-_specs_elements: WeakKeyDictionary[Specs, bytes] = WeakKeyDictionary()
-
-
-def _specs_element(record: Record) -> bytes:
+def _specs_element(record: Record, made: WeighedCache[bytes, bytes]) -> bytes:
     """The element `car_specs` of a document: most of it, and the same for all cars of a kind.
 
     In BSON, a document is its length, its elements one after the other, and a zero.
     """
-    element = _specs_elements.get(record.specs)
+    element = made.get(record.specs.digest)
     if element is None:
-        _refuse_too_deep(record.car.car_specs, record.specs_json)
-        element = bson.encode({"car_specs": orjson.loads(record.specs_json)})[4:-1]
-        _specs_elements[record.specs] = element
+        groups = orjson.loads(record.specs_json)
+        _refuse_too_deep(groups, record.specs_json)
+        element = bson.encode({"car_specs": groups})[4:-1]
+        made.put(record.specs.digest, element, len(element))
     return element
 
 
@@ -562,7 +566,7 @@ def _merge(reading: _Reading, document: RawBSONDocument) -> UpdateOne:
             ]
         },
     }
-    if reading.record.car.car_specs is None:
+    if reading.record.specs.digest == SPEC_MISSING:
         facts["car_specs"] = {"$ifNull": ["$car_specs", None]}  # what is known of it is not forgotten
     # Not where there are none: in BSON's order that comes before dates and digests.
     is_older = {

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 from carscraper.stores.record import Draft
 
 ROOM = 4
 """Batches in memory at most, before the crawl has to wait."""
-BATCH_BYTES = 8 * 1024**2
-"""Bytes of records that make a batch, however few they are; some 500 records have that."""
+BATCH_BYTES = 4 * 1024**2
+"""Bytes of records that make a batch, however few they are; some 250 records have that."""
 ROOM_BYTES = 2 * BATCH_BYTES
 """Bytes of records in memory at most, before the crawl has to wait."""
 
@@ -68,14 +67,17 @@ class Pending:
 
     def next_batch(self) -> list[Draft | Removal]:
         """The oldest: one at least, then as many as a batch has room for."""
-        batch: list[Draft | Removal] = []
-        room = BATCH_BYTES
-        for _, element in islice(self._waiting, self._batch_size):
-            room -= _size(element)
-            if batch and room < 0:
+        return self.first(BATCH_BYTES)[: self._batch_size]
+
+    def first(self, most: int) -> list[Draft | Removal]:
+        """The oldest: one at least when any waits, then as many as have `most` bytes."""
+        found: list[Draft | Removal] = []
+        for element in self:
+            most -= _size(element)
+            if found and most < 0:
                 break
-            batch.append(element)
-        return batch
+            found.append(element)
+        return found
 
 
 def _size(element: Draft | Removal) -> int:

@@ -204,7 +204,7 @@ class PostgresDatabase:
             await self._write_apart(records[middle:], refused)
 
     async def _write(self, connection: _Connection, records: Sequence[Record]) -> None:
-        rest = {record.car.id: record for record in records}
+        rest = {record.id: record for record in records}
         for _ in range(_ROUNDS):
             for listing in await self._see_again(connection, rest.values()):
                 del rest[listing]
@@ -218,7 +218,7 @@ class PostgresDatabase:
 
     async def _see_again(self, connection: _Connection, records: Collection[Record]) -> list[str]:
         arguments = {
-            "ids": [record.car.id for record in records],
+            "ids": [record.id for record in records],
             "digests": [record.digest for record in records],
             "times": [record.read_at for record in records],
         }
@@ -485,22 +485,21 @@ def _rounds(records: Sequence[Record], refused: list[Refused]) -> list[list[Reco
     rounds: list[list[Record]] = []
     turns: Counter[str] = Counter()
     for record in sorted(fit, key=attrgetter("read_at")):
-        turn = turns[record.car.id]
-        turns[record.car.id] += 1
+        turn = turns[record.id]
+        turns[record.id] += 1
         if turn == len(rounds):
             rounds.append([])
         rounds[turn].append(record)
     for readings in rounds:
-        readings.sort(key=attrgetter("car.id"))
+        readings.sort(key=attrgetter("id"))
     return rounds
 
 
 def _problem(record: Record) -> str | None:
-    car = record.car
-    if "\0" in car.id or "\0" in car.url or _has_nul(record.attrs_json) or _has_nul(record.specs_json):
+    if "\0" in record.id or "\0" in record.url or _has_nul(record.attrs_json) or _has_nul(record.specs_json):
         return "a text holds the character NUL"
     try:
-        (car.id + car.url).encode()
+        (record.id + record.url).encode()
         if record.read_at.tzinfo is None:
             return "scraped_at: no time in UTC"
     except UnicodeEncodeError:
@@ -515,15 +514,15 @@ def _has_nul(text: bytes) -> bool:
 
 
 def _refuse(record: Record, problem: str) -> Refused:
-    return Refused(record.car.id, record.car.url, problem)
+    return Refused(record.id, record.url, problem)
 
 
 def _incoming(record: Record) -> tuple[Any, ...]:
     """The values of `_INCOMING`."""
     unread = record.row.unread
     return (
-        record.car.id,
-        record.car.url or None,
+        record.id,
+        record.url or None,
         record.read_at,
         *record.values,
         Jsonb(unread, dumps=orjson.dumps) if unread else None,

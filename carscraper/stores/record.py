@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,10 +13,12 @@ import orjson
 
 from carscraper.api.units import COLUMNS, SpecColumns, TypedRow, spec_columns, typed_row
 from carscraper.items import Car, SpecGroups
-from carscraper.weighed import WeighedCache
+from carscraper.weighed import WeighedCache, compact
 
-_SPECS = 64 * 1024**2
-"""Bytes of the specifications of which something is kept: most cars have one that came before."""
+_SPECS = 8 * 1024**2
+"""Bytes, as JSON, of the columns that are kept of specifications: most cars have one that came before, and a usual one
+comes to less than 2 KB.
+"""
 _DIGEST = 16
 """Bytes of a digest: enough that no two readings of a listing ever share one by chance."""
 _LEAST = bytes(8)
@@ -28,9 +31,9 @@ SHAPELESS = (AttributeError, KeyError, TypeError, ValueError)
 _values = attrgetter(*COLUMNS)
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Specs:
-    """What is made of a specification once for many records; a key to what others make of it."""
+    """What is made of a specification once for many records."""
 
     digest: bytes
     """Of its JSON, `_DIGEST` bytes."""
@@ -39,9 +42,13 @@ class Specs:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a database is given of one reading of a listing."""
+    """What a database is given of one reading of a listing. Its raw parts are there as JSON only: as objects they take
+    up five times as much, and thousands may wait.
+    """
 
-    car: Car
+    id: str
+    url: str
+    scraped_at: str
     attrs_json: bytes
     specs_json: bytes
     specs: Specs
@@ -54,7 +61,13 @@ class Record:
     @property
     def read_at(self) -> datetime:
         """When the listing was read, in UTC."""
-        return datetime.fromisoformat(self.car.scraped_at)
+        return datetime.fromisoformat(self.scraped_at)
+
+    @property
+    def car(self) -> Car:
+        """The reading again, made anew each time."""
+        attrs, groups = orjson.loads(self.attrs_json), orjson.loads(self.specs_json)
+        return Car(self.id, self.url, self.scraped_at, attrs, groups)
 
 
 class Records:
@@ -64,25 +77,15 @@ class Records:
         self._made: WeighedCache[bytes, Specs] = WeighedCache(_SPECS)
         """By digest."""
 
-    def make(self, car: Car, attrs_json: bytes, specs_json: bytes) -> Record:
-        """Raises what a car without the shape of one leads to: one of `SHAPELESS`."""
-        specs = self._specs(car.car_specs, specs_json)
-        row = typed_row(car.car_attrs, specs.columns)
-        values = _values(row)
-        digest = hashlib.blake2b(attrs_json, digest_size=_DIGEST)
-        digest.update(specs.digest)
-        digest.update(orjson.dumps([car.url, row.unread, values]))
-        whole = digest.digest()
-        if car.car_specs is None:
-            whole = _LEAST + whole[len(_LEAST) :]
-        return Record(car, attrs_json, specs_json, specs, row, values, whole)
-
-    def _specs(self, groups: list[dict[str, Any]] | None, text: bytes) -> Specs:
+    def specs(self, groups: Any, text: bytes) -> Specs:
+        """Of the groups of a specification, and their JSON. Raises what those without the shape of groups lead to: one
+        of `SHAPELESS`.
+        """
         digest = hashlib.blake2b(text, digest_size=_DIGEST).digest()
         specs = self._made.get(digest)
         if specs is None:
             specs = Specs(digest, spec_columns(groups))
-            self._made.put(digest, specs, len(text))
+            self._made.put(digest, specs, len(orjson.dumps(specs.columns, default=str)))
         return specs
 
 
@@ -91,17 +94,20 @@ class Draft:
     batch of records takes less time than as many made one by one, between other work.
     """
 
-    __slots__ = ("_attrs_json", "_record", "_records", "_specs_json", "car")
+    __slots__ = ("_attrs_json", "_record", "_records", "_specs", "_specs_json", "id", "scraped_at", "url")
 
     def __init__(self, car: Car, records: Records) -> None:
         """Raises `orjson.JSONEncodeError` for a car that JSON cannot hold."""
         groups = car.car_specs
         orjson.dumps((car.id, car.url, car.scraped_at))
-        self.car = car
-        self._specs_json = groups.json if isinstance(groups, SpecGroups) else orjson.dumps(groups)
-        self._attrs_json = orjson.dumps(car.car_attrs)
+        self.id, self.url, self.scraped_at = car.id, car.url, car.scraped_at
+        self._specs_json = groups.json if isinstance(groups, SpecGroups) else compact(orjson.dumps(groups))
+        self._attrs_json = compact(orjson.dumps(car.car_attrs))
         self._records = records
+        self._specs: Specs | None = None
         self._record: Record | None = None
+        with contextlib.suppress(*SHAPELESS):  # then `record` says so
+            self._specs = records.specs(groups, self._specs_json)
 
     @property
     def size(self) -> int:
@@ -109,8 +115,35 @@ class Draft:
         return len(self._attrs_json) + len(self._specs_json)
 
     @property
+    def json(self) -> bytes:
+        """The car as JSON."""
+        attrs, groups = orjson.Fragment(self._attrs_json), orjson.Fragment(self._specs_json)
+        return orjson.dumps(
+            {
+                "id": self.id,
+                "url": self.url,
+                "scraped_at": self.scraped_at,
+                "car_attrs": attrs,
+                "car_specs": groups,
+            }
+        )
+
+    @property
     def record(self) -> Record:
-        """As of `Records.make`."""
+        """Raises what a car without the shape of one leads to: one of `SHAPELESS`."""
         if self._record is None:
-            self._record = self._records.make(self.car, self._attrs_json, self._specs_json)
+            self._record = self._make()
         return self._record
+
+    def _make(self) -> Record:
+        specs = self._specs or self._records.specs(orjson.loads(self._specs_json), self._specs_json)
+        row = typed_row(orjson.loads(self._attrs_json), specs.columns)
+        values = _values(row)
+        digest = hashlib.blake2b(self._attrs_json, digest_size=_DIGEST)
+        digest.update(specs.digest)
+        digest.update(orjson.dumps([self.url, row.unread, values]))
+        whole = digest.digest()
+        if specs.digest == SPEC_MISSING:
+            whole = _LEAST + whole[len(_LEAST) :]
+        reading = self.id, self.url, self.scraped_at, self._attrs_json, self._specs_json
+        return Record(*reading, specs, row, values, whole)

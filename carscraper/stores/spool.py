@@ -31,6 +31,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from io import FileIO
+from itertools import chain
 from pathlib import Path
 from struct import Struct
 from typing import IO
@@ -206,7 +207,7 @@ class Spool:
         """
         if not payloads:
             return True
-        data = b"".join(map(_record, payloads))
+        data = b"".join(chain.from_iterable((_prefix(payload), payload) for payload in payloads))
         if not beyond_bound and self.size + len(self._header) + len(data) > self.max_bytes:
             return False
         segment, writer = self._writable()
@@ -345,9 +346,10 @@ class Spool:
             self._writer = None
 
 
-def _record(payload: bytes) -> bytes:
+def _prefix(payload: bytes) -> bytes:
+    """What stands before a record's payload."""
     length = len(payload)
-    return _PREFIX.pack(_MARK, _checksum(length, payload), length) + payload
+    return _PREFIX.pack(_MARK, _checksum(length, payload), length)
 
 
 def _payload(data: bytes, offset: int) -> bytes | None:

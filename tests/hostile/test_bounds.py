@@ -109,7 +109,7 @@ def test_specifications_as_large_as_they_may_be_are_kept_within_the_same_memory(
     for number in range(300):
         catalogue.listings[number]["attributes"]["code"] = f"code{number % 100}="
     for number in range(100):
-        catalogue.specs[catalogue.spec_path(number)] = gzipped(spec(260_000))
+        catalogue.specs[catalogue.spec_path(number)] = gzipped(spec(250_000, number))
     status, run, _ = watched(catalogue, tmp_path)
     assert status == 0
     assert with_specs(run) == set(catalogue.ids)

@@ -29,16 +29,16 @@ def test_many_small_ones_are_counted() -> None:
 
 def test_few_large_ones_are_weighed() -> None:
     pending = Pending(batch_size=500)
-    for _ in range(7):
+    for _ in range(3):
         pending.add(draft(MB), 0.0)
     assert not pending.fills_batch
-    assert len(pending.next_batch()) == 7
-    for _ in range(9):
+    assert len(pending.next_batch()) == 3
+    for _ in range(5):
         pending.add(draft(MB), 0.0)
     assert pending.fills_batch
     assert not pending.has_room
-    assert len(pending.next_batch()) == 7
-    for _ in range(16):
+    assert len(pending.next_batch()) == 3
+    for _ in range(8):
         pending.drop_first()
     assert not pending
     assert pending.has_room

@@ -421,7 +421,7 @@ POISON: dict[str, Callable[[], Record]] = {
     "NUL in the id": lambda: changed(id="7\0"),
     "NUL in the specification": lambda: changed(car_specs=[{"title": "\0", "attrs": []}]),
     "an id longer than an index takes": lambda: reading("7" + random.Random(1).randbytes(5000).hex()),
-    "an id that is no text": lambda: replace(GOOD, car=replace(GOOD.car, id="7\ud800")),
+    "an id that is no text": lambda: replace(GOOD, id="7\ud800"),
     "a time that is none": lambda: changed(scraped_at="yesterday"),
     "a time without its zone": lambda: changed(scraped_at="2026-11-21T10:00:00"),
     "JSON that is none": lambda: replace(GOOD, attrs_json=b"{"),
@@ -446,7 +446,7 @@ async def test_one_bad_record_among_many_is_told_of_and_stays_out_alone(
     bad = POISON[kind]()
     good = [reading(f"g{number}") for number in range(40)]
     (refused,) = await database.upsert([*good[:27], bad, *good[27:]])
-    assert (refused.id, refused.url) == (bad.car.id, bad.car.url)
+    assert (refused.id, refused.url) == (bad.id, bad.url)
     assert refused.problem
     assert refused.problem.isprintable()
     assert len(refused.problem) < 400

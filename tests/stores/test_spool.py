@@ -41,6 +41,11 @@ Open = Callable[..., Spool]
 Program = Callable[..., subprocess.Popen[str]]
 
 
+def as_written(payload: bytes) -> bytes:
+    """A record as it stands in a segment."""
+    return module._prefix(payload) + payload
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "spool"
@@ -136,7 +141,7 @@ def test_what_was_appended_is_read_in_order_until_it_is_dropped(opened: Open) ->
 
 
 def test_any_bytes_come_back_as_they_were(opened: Open) -> None:
-    strange = [b"", b"\n", b"\0" * 5000, module._MARK * 3, module._record(b"a record in a record"), b"\xff"]
+    strange = [b"", b"\n", b"\0" * 5000, module._MARK * 3, as_written(b"a record in a record"), b"\xff"]
     spool = opened()
     assert spool.append(strange)
     spool.close()
@@ -979,12 +984,12 @@ class SpoolMachine(RuleBasedStateMachine):
         self.removed = []
         for segment in last:
             batch = self.batch(sizes)
-            data = b"".join(map(module._record, batch))
+            data = b"".join(map(as_written, batch))
             end = int(torn * len(data))
             with segment.open("ab") as file:
                 file.write(data[:end])
-            while batch and len(module._record(batch[0])) <= end:
-                end -= len(module._record(batch[0]))
+            while batch and len(as_written(batch[0])) <= end:
+                end -= len(as_written(batch[0]))
                 self.taken.append(batch.pop(0))
         self.spool = self.open()
         again = len(self.taken) - self.delivered

@@ -48,7 +48,7 @@ crawl: $(VENV)/.run  ## read a whole stand-in catalogue into data/cars.json
 
 .PHONY: test
 test: $(VENV)/.dev servers  ## run all tests; starts every server that it needs
-	$(BIN)/pytest $(AT_ONCE) -n $(JOBS) --durations 10
+	$(BIN)/pytest $(AT_ONCE) -p no:randomly -n $(JOBS) --durations 10
 
 .PHONY: test-fast
 test-fast: $(VENV)/.dev  ## under two minutes: the tests that start no server and no crawl, and what they cover

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import orjson
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
+from scrapy.spiderloader import get_spider_loader
 
 from scrapy_durable.exceptions import ConfigurationError, DurableError, FrontierRefused
 from scrapy_durable.frontier.build import build_frontier, is_resumable
@@ -46,7 +47,7 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Scrapy's own options, and these."""
         super().add_options(parser)
-        parser.add_argument("--spider", default="cars", help="whose frontier (default: cars)")
+        parser.add_argument("--spider", help="whose frontier (default: the project's only spider)")
         parser.add_argument("--json", action="store_true", help="status, dead: as JSON")
         parser.add_argument("--limit", type=int, default=100, help="dead: how many at most (default: 100)")
         parser.add_argument("--yes", action="store_true", help="drop-dead, forget: do not ask first")
@@ -58,13 +59,21 @@ class Command(ScrapyCommand):
         if self.settings is None:
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
-            self.exitcode = asyncio.run(_act(_frontier(self.settings, opts.spider), args[0], opts))
+            spider = opts.spider or _only_spider(self.settings)
+            self.exitcode = asyncio.run(_act(_frontier(self.settings, spider), args[0], opts))
         except (ConfigurationError, FrontierRefused) as error:
             self.exitcode = 2
             show(sys.stderr, f"error: {error}")
         except DurableError as error:
             self.exitcode = 1
             show(sys.stderr, f"error: {error}")
+
+
+def _only_spider(settings: BaseSettings) -> str:
+    names = sorted(get_spider_loader(settings).list())
+    if len(names) != 1:
+        raise ConfigurationError(f"name a spider with --spider: {', '.join(names) or 'this project has none'}")
+    return names[0]
 
 
 def _frontier(settings: BaseSettings, spider: str) -> Frontier:

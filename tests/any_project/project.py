@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import tomllib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +34,23 @@ _NOT_INHERITED = ("CARS_", "DURABLE_", "SCRAPY_", "REDIS_", "MONGO_", "POSTGRES_
 def environment() -> dict[str, str]:
     """What a stock project's commands are given: nothing that this machine has set for a crawl."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
-    return kept if OWN_PYTHON else {**kept, "PYTHONPATH": str(ROOT)}
+    return kept if OWN_PYTHON else {**kept, "PYTHONPATH": f"{ROOT}:{_metadata()}"}
+
+
+@cache
+def _metadata() -> str:
+    """A directory that says of the checkout what an installed wheel would: its commands."""
+    directory = Path(tempfile.mkdtemp(prefix="metadata-"))
+    atexit.register(shutil.rmtree, directory)
+    described = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    name, version = described["name"], described["version"]
+    info = directory / f"{name}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    commands = described["entry-points"]["scrapy.commands"].items()
+    lines = ["[scrapy.commands]", *(f"{command} = {path}" for command, path in commands)]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    return str(directory)
 
 
 def addon_is_there() -> bool:

@@ -116,7 +116,8 @@ def deploy(server: Scrapyd, checkout: Path) -> None:
     checkout.mkdir()
     for package in ("carscraper", "scrapy_durable"):
         shutil.copytree(ROOT / package, checkout / package, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "setup.py", checkout)
+    for file in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, checkout)
     config = (ROOT / "scrapy.cfg").read_text()
     assert "url = http://127.0.0.1:6800\n" in config
     (checkout / "scrapy.cfg").write_text(config.replace("http://127.0.0.1:6800", server.url))

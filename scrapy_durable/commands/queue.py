@@ -72,7 +72,9 @@ class Command(ScrapyCommand):
 def _only_spider(settings: BaseSettings) -> str:
     names = sorted(get_spider_loader(settings).list())
     if len(names) != 1:
-        raise ConfigurationError(f"name a spider with --spider: {', '.join(names) or 'this project has none'}")
+        raise ConfigurationError(
+            f"name a spider with --spider: {', '.join(names) or 'this project has none'}"
+        )
     return names[0]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from scrapy_durable.frontier.codec import is_declared
 from scrapy_durable.lifecycle import Lifecycle
 from scrapy_durable.published import read_published
 from scrapy_durable.scheduler import FrontierScheduler, frontier_scheduler
@@ -55,8 +56,9 @@ class AnyProject(Lifecycle[Verdict]):
         return self._judge(await scheduler.frontier.status(), why_stopped(self._crawler))
 
     def _judge(self, status: Status, stopped: str | None) -> Verdict:
-        refused = int(self._crawler.stats.get_value("frontier/unwritable", 0))
-        return judge(status, stopped=stopped, refused=refused)
+        spider = self._crawler.spider
+        refused = self._crawler.stats.get_value("frontier/unserializable", 0)
+        return judge(status, stopped=stopped, refused=refused if spider and is_declared(spider) else 0)
 
     def _serialize(self, verdict: Verdict) -> bytes:
         return orjson.dumps(asdict(verdict))

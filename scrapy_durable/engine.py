@@ -5,7 +5,7 @@ A next release of Scrapy can break this module and no other. What each function 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Set
 from typing import TYPE_CHECKING, Any
 
 from scrapy.core.scheduler import Scheduler
@@ -35,17 +35,25 @@ def is_closing(crawler: Crawler) -> bool:
     return slot is not None and slot.closing is not None
 
 
-def downloading(crawler: Crawler) -> Container[Request]:
+def downloading(crawler: Crawler) -> Set[Request]:
     """The requests that the downloader has, its middlewares included. `engine.downloader.active` is a set."""
     return crawler.engine.downloader.active
 
 
-def scraping(crawler: Crawler) -> Container[Request]:
-    """The requests whose answers the spider and the item pipelines have. `engine.scraper.slot.active` is a set; the
-    slot is None before the spider is opened.
+def in_progress(crawler: Crawler) -> Container[Request]:
+    """The requests that the engine has not done with: those that the downloader has, those whose answers the spider and
+    the item pipelines have, and those on their way between. `engine._slot.inprogress` is a set.
+    """
+    slot = getattr(crawler.engine, "_slot", None)
+    return slot.inprogress if slot is not None else ()
+
+
+def items_at_work(crawler: Crawler) -> int:
+    """How many items the item pipelines have. `engine.scraper.slot.itemproc_size`; the slot is None before the spider
+    is opened.
     """
     slot = crawler.engine.scraper.slot
-    return slot.active if slot else ()
+    return slot.itemproc_size if slot else 0
 
 
 def item_pipelines(crawler: Crawler) -> Collection[Any]:

@@ -11,6 +11,7 @@ DurableError
 │   ├── FrontierDamaged       raised when what is stored of the crawl contradicts itself: somebody else has changed it
 │   └── ForeignFile           raised when a file is not ours, or of a version that we do not know
 ├── CodecError            raised when a request cannot be serialized, or what was serialized cannot be read back
+│   └── KeptElsewhere         raised when a request is in the memory of another worker, or was when that ended
 └── StartUrlRefused       raised when what somebody has pushed cannot be made into a request
 """
 
@@ -79,6 +80,14 @@ class ForeignFile(FrontierError):
 
 class CodecError(DurableError):
     """Raised when a request cannot be serialized, or what was serialized cannot be read back."""
+
+
+class KeptElsewhere(CodecError):
+    """Raised when a request could not be serialized, and this process is not the one that has it; `worker` was."""
+
+    def __init__(self, worker: str) -> None:
+        super().__init__("it is in the memory of another worker, or was")
+        self.worker = worker
 
 
 class StartUrlRefused(DurableError):

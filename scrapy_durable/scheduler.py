@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,6 +30,7 @@ from scrapy_durable.exceptions import (
     FrontierError,
     FrontierLost,
     FrontierUnavailable,
+    KeptElsewhere,
     cause,
 )
 from scrapy_durable.frontier import codec
@@ -40,13 +40,18 @@ from scrapy_durable.frontier.contract import (
     DeadLetter,
     Entry,
     Frontier,
+    Lease,
     Outbox,
     Status,
     WorkerStatus,
 )
 from scrapy_durable.identity import CrawlIdentity, crawl_clock, is_crawl_id, new_crawl_id, new_worker_name
+from scrapy_durable.keys import Keys
 from scrapy_durable.leases import Leases, Task
+from scrapy_durable.serializing import LOST, Serializer
 from scrapy_durable.signals import request_waited_in_vain, request_waits
+from scrapy_durable.start import SLOT as START_SLOT
+from scrapy_durable.start import Start, has_middleware
 from scrapy_durable.start_urls import build_start_urls
 from scrapy_durable.stopping import stop_crawl
 from scrapy_durable.stores import durable_stores, remote_stores
@@ -89,9 +94,9 @@ _FAREWELL = 3.0
 class FrontierScheduler(BaseScheduler):
     """A drop-in for `scrapy_redis.scheduler.Scheduler` that loses nothing.
 
-    In memory by default; in `JOBDIR` when that is set; shared through Redis when `REDIS_URL` is set. Requests
-    must be writable by `frontier.codec`: callbacks by name, JSON values. One that is not is refused, logged,
-    and counted in the stat `frontier/unwritable`. `meta={"delay": seconds}` delays a request.
+    In memory by default; in `JOBDIR` when that is set; shared through Redis when `REDIS_URL` is set. What
+    `frontier.codec` cannot serialize stays in the memory of this process (`serializing.py`), unless the spider declares
+    what it queues: then it is refused. `meta={"delay": seconds}` delays a request.
 
     Whoever ends a crawl asks `ended`: the frontier is empty for all workers, every lease settled.
     """
@@ -104,8 +109,6 @@ class FrontierScheduler(BaseScheduler):
             crawler.settings, self._worker, spider=crawler.spidercls.name
         )
         self._shared = is_shared(crawler.settings)
-        self._only_ours = not is_resumable(crawler.settings)
-        """What is queued stays in this process's memory, so that nobody else can have written it."""
         self._stats = crawler.stats
         self._outbox = Outbox()
         self._report: dict[str, int] = {}
@@ -119,6 +122,14 @@ class FrontierScheduler(BaseScheduler):
         self._last_exchange = 0.0
         self._start_urls = build_start_urls(crawler.settings, crawler.spidercls.name, crawler.stats)
         self._pacing = build_pacing(crawler.settings)
+        resumable = is_resumable(crawler.settings)
+        self._serializer = Serializer(self._worker, crawler.stats, resumable=resumable)
+        self._met: dict[str, float] = {}
+        """Other workers of which this one was given a marker, and the monotonic time of the first."""
+        declared = codec.is_declared(crawler.spider or crawler.spidercls)
+        self.keys = Keys(self._fingerprint, self._worker, derive=not declared)
+        is_element = resumable and not declared and has_middleware(crawler)
+        self.start = Start(self._leases, self._push, is_element=is_element)
         self._usual_limit, self._limits = slot_limits(crawler.settings)
         self._longest_wait = max(_DAYS, self._config.max_retry_after + self._config.retry_max_delay)
         self._idle_since: float | None = None
@@ -164,28 +175,30 @@ class FrontierScheduler(BaseScheduler):
         return deferred_from_coro(self._leave())
 
     def enqueue_request(self, request: Request) -> bool:
-        """Put a request in the outbox. False when it cannot be written down, or others have ended the crawl;
-        duplicates are found by the frontier.
+        """Put a request in the outbox. False when it is refused, or others have ended the crawl; duplicates are found
+        by the frontier.
         """
         if self._ended_elsewhere:
             return False
         try:
             entry = self._entry(request)
         except CodecError as error:
-            logger.error("Refused %s, which cannot be written down: %s", request, error)
-            self._stats.inc_value("frontier/unwritable")
+            logger.error("Refused %s, which cannot be serialized: %s", request, error)
             return False
-        self._outbox.entries.append(entry)
+        self._push(entry)
         self._stats.inc_value("frontier/enqueued")
-        if self._leases.starving:
-            self._news.set()
+        if (original := self.keys.copied_from(request)) is not None:
+            self.note_result(original)
         return True
 
     def next_request(self) -> Request | None:
         """The next leased request, or None when none has arrived yet."""
         while lease := self._leases.pop():
             try:
-                request = codec.decode(lease.payload, self._spider, own=self._only_ours)
+                request = self._serializer.read(lease)
+            except KeptElsewhere as error:
+                self._return_or_give_up(lease, error.worker)
+                continue
             except CodecError as error:
                 logger.error("Buried a request that cannot be read back: %s", error)
                 self._leases.bury_unread(lease, f"unreadable: {error}")
@@ -193,6 +206,7 @@ class FrontierScheduler(BaseScheduler):
             if not self._leases.at_work:
                 self._news.set()  # from now on there is something to watch
             self._leases.hand_out(request, lease)
+            self.keys.hand_out(request, lease.key)
             self._space_out(lease.slot)
             self._stats.inc_value("frontier/dequeued")
             return request
@@ -309,6 +323,7 @@ class FrontierScheduler(BaseScheduler):
 
     async def _open(self, spider: Spider) -> None:
         self._spider = spider
+        self._serializer.begin(spider)
         self._leases.stores = durable_stores(self._crawler)
         try:
             state = await self._begin()
@@ -318,6 +333,7 @@ class FrontierScheduler(BaseScheduler):
             raise
         self._clock.begin(state.now)
         self._note_ahead(state.ahead)
+        self.start.begin(self.keys.begin(state.crawl_id))
         self.has_begun = True
         self.identity = CrawlIdentity(state.crawl_id, self._worker, is_resumable(self._crawler.settings))
         if not self.identity.resumable:
@@ -381,8 +397,10 @@ class FrontierScheduler(BaseScheduler):
         try:
             async with asyncio.timeout(_FAREWELL):
                 await self._last_exchanges(self._exchanging)
+                self.start.give_back()
                 self._sweep()
                 self._leases.return_waiting()
+                self._say_what_is_lost()
                 self.report(LEFT, 1)
                 while self._unanswered or self._outbox.says_something:
                     await self._exchange_unless_ended()
@@ -400,6 +418,10 @@ class FrontierScheduler(BaseScheduler):
             )
             self._exchanging.cancel()
         await self.frontier.close()
+
+    def _say_what_is_lost(self) -> None:
+        if lost := self._serializer.lost_at_the_end:
+            logger.warning("%d requests could not be serialized, and are lost with this process", lost)
 
     async def _stop_once_open(self, error: BaseException) -> None:
         """Scrapy closes in good order only what it has opened."""
@@ -477,9 +499,10 @@ class FrontierScheduler(BaseScheduler):
                 self._outbox.paces = self._pacing.changes()
             for name, number in {**self.own_numbers, KEPT: self._leases.kept}.items():
                 self.report(name, number)
+            self._serializer.say(self._outbox)
             outbox = self._unanswered = self._outbox.take()
             self._urgent.clear()
-        want = self._want()
+        want = 0 if self._serializer.puts_back else self._want()
         self._last_exchange = time.monotonic()
         inbox = await self.frontier.exchange(outbox, want)
         self._unanswered = None
@@ -509,7 +532,9 @@ class FrontierScheduler(BaseScheduler):
             self._stats.inc_value("frontier/dead", len(outbox.burials))
         if self._pacing is not None:
             self._pacing.learned(outbox.paces, inbox.paces, time.monotonic())
-        self._leases.add(inbox.leases)
+        self._outbox.entries += self._serializer.hear(outbox, inbox)
+        self.start.hear(outbox, inbox)
+        self._leases.add([lease for lease in inbox.leases if not self.start.take(lease)])
         if inbox.leases or self.ended:
             engine.wake(self._crawler)
         if self._start_urls is not None:
@@ -541,7 +566,11 @@ class FrontierScheduler(BaseScheduler):
         """How many leases may come. Where there is an interval it is one until the site has been asked something, since
         what waits for its robots.txt loses its time.
         """
-        if self._closing or (not self._has_asked and any(map(self._interval, self._leases.slots))):
+        if self._closing:
+            return 0
+        if not self._has_asked and any(
+            self._interval(slot) for slot in self._leases.slots if slot != START_SLOT
+        ):
             return 0
         return self._leases.free
 
@@ -567,6 +596,7 @@ class FrontierScheduler(BaseScheduler):
             self._unfinished is None
             or self._unanswered is not None
             or self._urgent.is_set()
+            or self._serializer.puts_back
             or self._leases.need_renewal
             or (self._outbox.says_something and (self._leases.hungry or self._has_lingered))
         )
@@ -606,6 +636,7 @@ class FrontierScheduler(BaseScheduler):
             return False
         if ended:
             self._ended_elsewhere = True
+            self.start.end()
             self._leases.return_waiting()
             self._unanswered, _ = None, self._outbox.take()  # nobody is there to hear it
             engine.wake(self._crawler)
@@ -619,28 +650,66 @@ class FrontierScheduler(BaseScheduler):
     def _sweep(self) -> None:
         """Look what the engine still has in hand."""
         passed_on = self._stats.get_value("item_scraped_count", 0)
-        self._leases.sweep(engine.downloading(self._crawler), engine.scraping(self._crawler), passed_on)
+        downloading = engine.downloading(self._crawler)
+        if starting := self.start.at_work(engine.items_at_work(self._crawler)):
+            downloading = {*downloading, *starting}
+        self._leases.sweep(downloading, engine.in_progress(self._crawler), passed_on)
+
+    def _push(self, entry: Entry) -> None:
+        self._outbox.entries.append(entry)
+        if self._leases.starving:
+            self._news.set()
 
     def _entry(self, request: Request) -> Entry:
-        delay = request.meta.get("delay", 0)
-        if not isinstance(delay, (int, float)) or isinstance(delay, bool) or not 0 <= delay < 1e9:
-            raise CodecError(f"meta['delay'] must be seconds from now, not {delay!r}")
-        if request.dont_filter:
-            identity = secrets.token_bytes(8)
-        else:
-            identity = self._crawler.request_fingerprinter.fingerprint(request)[:8]
-        callback = request.callback
+        key = self.keys.of(request)
         slot = self._slot(request)
+        entry = Entry(
+            key=key,
+            slot=slot,
+            callback=getattr(request.callback, "__name__", "parse"),
+            payload=self._serializer.payload(request, key),
+            priority=request.priority,
+            delay=self._delay(request),
+        )
         if self._pacing is not None:
             self._pacing.enter(slot)
-        return Entry(
-            key=int.from_bytes(identity, signed=True),
-            slot=slot,
-            callback=getattr(callback, "__name__", "parse"),
-            payload=codec.encode(request, self._spider),
-            priority=request.priority,
-            delay=float(delay),
-        )
+        return entry
+
+    def _delay(self, request: Request) -> float:
+        """Raises `CodecError` for a delay that is none, where the spider declares what it queues; to any other, a value
+        of this name may mean something else.
+        """
+        delay = request.meta.get("delay", 0)
+        if isinstance(delay, int | float) and not isinstance(delay, bool) and 0 <= delay < 1e9:
+            return float(delay)
+        if codec.is_declared(self._spider):
+            raise CodecError(f"meta['delay'] must be seconds from now, not {delay!r}")
+        return 0.0
+
+    def _return_or_give_up(self, lease: Lease, worker: str) -> None:
+        """Of a request that is in the memory of another worker: it may have it yet, or has died with it."""
+        if self._may_live(worker):
+            self._serializer.put_back(lease)
+        else:
+            url = codec.url_of(lease.payload)
+            logger.error("Gave up %s, which could not be serialized, and was lost with its worker", url)
+            self._leases.bury_unread(lease, LOST)
+        self._news.set()
+
+    def _may_live(self, worker: str) -> bool:
+        """Whether another worker may still be at it: it is heard of, or nobody has looked since it was first met."""
+        if not self._shared or worker == self._worker:
+            return False
+        met = self._met.setdefault(worker, time.monotonic())
+        for each in self.workers or ():
+            if each.worker == worker:
+                return (
+                    not each.report.get(LEFT) and self._clock() - each.last_seen < self._config.lease_seconds
+                )
+        return self._next_look - _LOOK < met
+
+    def _fingerprint(self, request: Request) -> bytes:
+        return self._crawler.request_fingerprinter.fingerprint(request)
 
     def _slot(self, request: Request) -> str:
         return engine.site_of(self._crawler, request)

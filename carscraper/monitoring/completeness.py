@@ -303,7 +303,7 @@ class Completeness(Lifecycle[Verdict]):
             most=self._config.max_listings,
             unfinished=unfinished,
             dead_letters=self._dead_letters,
-            unwritable=self._crawler.stats.get_value("frontier/unwritable", 0),
+            unserializable=self._crawler.stats.get_value("frontier/unserializable", 0),
             max_drift=self._config.max_drift,
             freeze=self._config.schema_contract == FREEZE,
         )

@@ -139,17 +139,18 @@ def reach_verdict(
     most: int | None = None,
     unfinished: int = 0,
     dead_letters: int = 0,
-    unwritable: int = 0,
+    unserializable: int = 0,
     max_drift: float = 1.0,
     freeze: bool = False,
 ) -> Verdict:
     """The verdict on a crawl that has ended.
 
     `kept` holds ids, `spec_missing` those kept without a specification that could not be had. `unfinished` counts
-    requests that nobody has made yet, `dead_letters` those given up when `given_up` may lack some, `unwritable` those
-    that were refused by the frontier; any of them makes the crawl incomplete. No page was asked for at the place `most`
-    or beyond. With a `limit`, what counts is that every listing named was kept. `max_drift` is the share of what cannot
-    be used above which the API counts as changed; with `freeze`, nothing may depart from the known shape.
+    requests that nobody has made yet, `dead_letters` those given up when `given_up` may lack some, `unserializable`
+    those that were refused by the scheduler; any of them makes the crawl incomplete. No page was asked for at the
+    place `most` or beyond. With a `limit`, what counts is that every listing named was kept. `max_drift` is the share
+    of what cannot be used above which the API counts as changed; with `freeze`, nothing may depart from the known
+    shape.
     """
     reading = _believed(reading)
     last = reading.sweep(reading.sweeps)
@@ -174,8 +175,8 @@ def reach_verdict(
         reasons.append("no listing page was read")
     if unfinished:
         reasons.append(f"{unfinished} requests have not been made yet")
-    if unwritable:
-        reasons.append(f"{unwritable} requests could not be queued")
+    if unserializable:
+        reasons.append(f"{unserializable} requests could not be queued")
     if number := max(len(given_up), dead_letters):
         reasons.append(f"{number} requests were given up")
     if aside:

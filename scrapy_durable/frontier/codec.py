@@ -113,7 +113,7 @@ def encode(request: Request, spider: Spider) -> bytes:
     return _dump(document) if is_declared(spider) else _dump_any(document, spider)
 
 
-def is_declared(spider: Spider) -> bool:
+def is_declared(spider: Spider | type[Spider]) -> bool:
     """True when the spider declares what it queues: then nothing but plain JSON of that is serialized, or read."""
     return getattr(spider, "queued", None) is not None
 
@@ -132,6 +132,18 @@ def keeper(data: bytes) -> str | None:
     except (orjson.JSONDecodeError, TypeError, KeyError):
         return None
     return worker if isinstance(worker, str) else None
+
+
+def fresh_copy(request: Request) -> Request:
+    """A copy for another try, without what `encode` leaves out too."""
+    copied = request.copy()
+    left_out = set(TRANSIENT_META)
+    if "_scheme_proxy" in request.meta or "_pool_proxy" in request.meta:
+        left_out.update(_PROXY_META)
+        copied.headers.pop("Proxy-Authorization", None)
+    for name in left_out:
+        copied.meta.pop(name, None)
+    return copied
 
 
 def decode(data: bytes, spider: Spider, *, own: bool = False) -> Request:

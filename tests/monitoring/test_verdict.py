@@ -80,9 +80,9 @@ def test_nothing_read_is_not_complete() -> None:
     assert verdict([], "").reasons == ["no listing page was read"]
 
 
-def test_requests_given_up_unmade_or_unwritable_each_make_it_incomplete() -> None:
+def test_requests_given_up_unmade_or_unserializable_each_make_it_incomplete() -> None:
     gone = GivenUp("http://site/spec", "status 500, 9 tries", ("a",))
-    for reason in ({"given_up": [gone]}, {"unfinished": 3}, {"unwritable": 1}):
+    for reason in ({"given_up": [gone]}, {"unfinished": 3}, {"unserializable": 1}):
         assert not verdict(still("abcd"), "abcd", **reason).complete
 
 

@@ -1,0 +1,1 @@
+"""Crawls of small spiders, killed at moments that the site decides: what is done again, and what is not."""

@@ -200,7 +200,7 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy_durable.retry.middleware.LastWordMiddleware": 10,
     # In Scrapy's place: a robots.txt that cannot be had means wait, not that all is allowed.
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-    "carscraper.robots.RobotsTxtMiddleware": 100,
+    "scrapy_durable.robots.RobotsTxtMiddleware": 100,
     # In Scrapy's place, with a place to wait.
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
     "scrapy_durable.retry.middleware.RetryMiddleware": 550,

@@ -40,10 +40,7 @@ class Config:
         check_settings(settings)
         values = Values(settings, vars(defaults))
         return cls(
-            allowed_origins=tuple(
-                checked_origin("DURABLE_ALLOWED_ORIGINS", text)
-                for text in values.several("DURABLE_ALLOWED_ORIGINS")
-            ),
+            allowed_origins=_origins(values, "DURABLE_ALLOWED_ORIGINS"),
             lease_seconds=values.fraction("DURABLE_LEASE_SECONDS", 0.5, 86_400),
             max_attempts=values.whole("DURABLE_MAX_ATTEMPTS", 1, 1000),
             max_retry_after=values.fraction("DURABLE_MAX_RETRY_AFTER", 0, 31_536_000),
@@ -55,3 +52,8 @@ class Config:
             proxies=values.several("DURABLE_PROXIES"),
             proxy_cooldown=values.fraction("DURABLE_PROXY_COOLDOWN", 0.1, 600),
         )
+
+
+def _origins(values: Values, name: str) -> tuple[str, ...]:
+    """Each once."""
+    return tuple(dict.fromkeys(checked_origin(name, text) for text in values.several(name)))

@@ -279,10 +279,12 @@ class FrontierScheduler(BaseScheduler):
         if self._pacing is not None:
             self._pacing.note(self._slot(request), answer, time.monotonic())
 
-    def slow_to(self, seconds: float) -> bool:
-        """Have sites asked so many seconds apart at least, up to `AUTOTHROTTLE_MAX_DELAY`; False when nothing does."""
+    def slow_to(self, request: Request, seconds: float) -> bool:
+        """Have the request's site asked so many seconds apart at least, up to `AUTOTHROTTLE_MAX_DELAY`; False when
+        nothing does.
+        """
         if self._pacing is not None:
-            self._pacing.at_least(seconds)
+            self._pacing.at_least(self._slot(request), seconds)
         return self._pacing is not None
 
     def interval(self, request: Request) -> float:

@@ -11,6 +11,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from carscraper.config import LARGEST
 from carscraper.responses.middleware import PAGE, STORE_KEY
+from scrapy_durable.robots import UNBOUNDED
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-UNBOUNDED = "unbounded_download"
-"""`meta` key: whoever asks stops the download by himself. Heeded only without a callback, which what comes from a queue
-has; what is unpacked is bounded all the same.
-"""
 MOST_ENCODINGS = 3
 """Encodings around one body at most: one is usual, two come from a server behind a proxy that packs once more."""
 

@@ -33,6 +33,8 @@ class Pacing:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        self._policies: dict[str, Policy] = {}
+        """Of slots that have one of their own."""
         self._known: dict[str, Pace] = {}
         self._answers: dict[str, list[Answer]] = {}
         self._told: dict[str, int] = {}
@@ -49,17 +51,18 @@ class Pacing:
         if slot not in self._known:
             self._answers.setdefault(slot, [])
 
-    def at_least(self, seconds: float) -> None:
-        """Never shorten the interval below these seconds, as far as the policy's longest delay goes."""
-        lower = min(max(self._policy.min_delay, seconds), self._policy.max_delay)
-        self._policy = replace(self._policy, min_delay=lower)
+    def at_least(self, slot: str, seconds: float) -> None:
+        """Never shorten the slot's interval below these seconds, as far as the policy's longest delay goes."""
+        policy = self._policies.get(slot, self._policy)
+        lower = min(max(policy.min_delay, seconds), policy.max_delay)
+        self._policies[slot] = replace(policy, min_delay=lower)
 
     def changes(self) -> dict[str, PaceChange]:
         """What to say in the next exchange; empty when nothing was heard."""
         changes = {}
         for slot, answers in self._answers.items():
             known = self._before(slot)
-            interval = next_delay(known.interval, answers, self._policy)
+            interval = next_delay(known.interval, answers, self._policies.get(slot, self._policy))
             if known.version == 0 or answers:
                 changes[slot] = PaceChange(known.version, interval)
                 self._told[slot] = len(answers)

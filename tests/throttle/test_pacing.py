@@ -211,3 +211,11 @@ def test_scrapys_settings_mean_what_they_mean_to_scrapy() -> None:
 def test_a_target_of_nothing_is_refused_by_name(target: float) -> None:
     with pytest.raises(ConfigurationError, match="AUTOTHROTTLE_TARGET_CONCURRENCY"):
         build_pacing(settings(AUTOTHROTTLE_TARGET_CONCURRENCY=target))
+
+
+def test_a_site_that_asks_for_more_time_gets_it_and_the_others_stay_as_they_are() -> None:
+    pacing = Pacing(POLICY)
+    pacing.at_least("a", 2.0)
+    pacing.enter("a")
+    pacing.enter("b")
+    assert pacing.changes() == {"a": PaceChange(0, 2.0), "b": PaceChange(0, 0.5)}

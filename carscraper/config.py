@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from carscraper import settings as declared
 from carscraper.api.endpoints import check_base_url
+from scrapy_durable.config import LARGEST
 from scrapy_durable.exceptions import ConfigurationError
 from scrapy_durable.settings_check import check_settings
 from scrapy_durable.values import Values
@@ -29,9 +30,6 @@ NEEDED = ("code", "year")
 """Attributes of a listing that lead to its specification."""
 _CONTACT = re.compile(r"(?=.{1,200}$)(https?://[!-'*-~]+|[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+)")
 """Nothing in it may end the comment of `USER_AGENT` that it stands in, or the header."""
-
-LARGEST = 64 * 1024 * 1024
-"""Bytes of an answer that no setting may allow more than: it is parsed as a whole, into ten times as much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +92,6 @@ class Config:
             else math.inf,
             contact=_contact(values.text("CARS_CONTACT")),
         )
-
-    @property
-    def keep_specs(self) -> float:
-        """Seconds that a spec is stored: a crawl may use it when it is almost `spec_ttl` old, and that crawl's pages
-        are kept, and need it, for `keep_pages` from then on.
-        """
-        return self.spec_ttl + self.keep_pages
 
     def keep_private(self) -> None:
         """From now on, what this process writes is its user's alone (0700, 0600), or its group's too (0770, 0660)."""

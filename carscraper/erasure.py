@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from carscraper.api.leave_out import leave_out_listings, listings_in
 from carscraper.archive import CARS, CARS_JSON, INCOMPLETE_JSON, LEDGER
 from carscraper.config import Config
+from carscraper.core_settings import stored_responses, with_core_settings
 from carscraper.erased_files import erase_batch, erase_ledger, erase_records, erase_report
 from carscraper.exceptions import BatchDamaged, InUse, StoreError
 from carscraper.occupancy import Quiet
-from carscraper.responses.build import build_response_store
 from carscraper.responses.pages import PageName
 from carscraper.searches import SEARCHES
 from carscraper.stores.build import SETTINGS, build_database
@@ -24,8 +24,8 @@ from scrapy_durable.frontier.build import build_frontier, is_resumable, is_share
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from carscraper.responses.contract import ResponseStore
     from carscraper.stores.contract import Database
+    from scrapy_durable.responses.contract import ResponseStore
 
 SPIDER = "cars"
 _RUN_JSON = "run.json"
@@ -151,7 +151,7 @@ class Erasure:
         return stores
 
     async def _erase_responses(self, settings: BaseSettings, name: str) -> None:
-        store = build_response_store(settings, spider=SPIDER)
+        store = stored_responses(with_core_settings(settings), spider=SPIDER)
         try:
             await store.open()
             if why := await store.unreadable():

@@ -21,9 +21,9 @@ from carscraper.api.endpoints import (
 from carscraper.api.search_page import is_listing_id
 from carscraper.exceptions import ApiError
 from carscraper.fingerprints import DISTINCT
-from carscraper.responses.middleware import PAGE, STORE_KEY
 from carscraper.walk import AHEAD
 from scrapy_durable.frontier.shapes import Shape, either, exactly, text, whole
+from scrapy_durable.responses.middleware import KEPT, STORE_KEY
 
 FIRST_TIME = "2020-01-01T00:00:00.000Z"
 """No listing was read before; ISO times sort as they are written."""
@@ -84,7 +84,7 @@ def queued_requests(
                 "walk": either(exactly(None), _is_plan),
                 "idle": whole(0, AHEAD - 1),
             },
-            meta={DISTINCT: text(3), PAGE: exactly(True), "verbatim_url": exactly(True)},
+            meta={DISTINCT: text(3), KEPT: exactly(True), "verbatim_url": exactly(True)},
             problem=page_problem,
         ),
         "parse_spec": Shape(

@@ -17,12 +17,12 @@ from carscraper.api.endpoints import SpecKey
 from carscraper.api.leave_out import leave_out
 from carscraper.api.search_page import Listing
 from carscraper.config import Config
+from carscraper.core_settings import set_core_settings, stored_responses, with_core_settings
 from carscraper.exceptions import ApiError
 from carscraper.items import Car, OddSpec, SpecGroups
 from carscraper.monitoring.schema_contract import SchemaContract
 from carscraper.monitoring.verdict import GivenUp
 from carscraper.pages import ListingPage, Walks, read_page, read_specs, time_text
-from carscraper.responses.build import build_response_store
 from carscraper.responses.pages import PageName
 from carscraper.searches import Search
 from carscraper.spiders.cars import LOOK_UP, CarsSpider
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from carscraper.responses.contract import ResponseStore, StoredResponse
+    from scrapy_durable.responses.contract import ResponseStore, StoredResponse
 
 logger = logging.getLogger(__name__)
 
@@ -165,11 +165,12 @@ class Rebuilding(Spider):
     def update_settings(cls, settings: BaseSettings) -> None:
         """Nothing is acknowledged, so batches may be large; what there is goes to the disk at once, beside."""
         super().update_settings(settings)
+        set_core_settings(settings)
         settings.setdict({"CARS_BATCH_SIZE": 1000, "CARS_BATCH_SECONDS": 0.05}, priority="spider")
 
     async def start(self) -> AsyncIterator[Any]:
         """Feeds everything; yields nothing."""
-        store = build_response_store(self.crawler.settings, spider=self.name, origin=self._origin)
+        store = stored_responses(self.crawler.settings, spider=self.name, namespace=self._origin)
         await store.open()
         try:
             await self._feed(store)
@@ -325,7 +326,7 @@ async def stored_pages(settings: BaseSettings) -> tuple[list[StoredPages], int]:
 
     Raises `ConfigurationError` or `ForeignFile` when the store cannot be used, or holds what is no page.
     """
-    store = build_response_store(settings, spider=Rebuilding.name)
+    store = stored_responses(with_core_settings(settings), spider=Rebuilding.name)
     try:
         await store.open()
         if why := await store.unreadable():

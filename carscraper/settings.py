@@ -210,12 +210,12 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy_durable.proxies.ProxiesMiddleware": 570,
     # On the engine's side of decompression (590): it keeps plain bodies. Before retry on the way back: it
     # keeps no failures.
-    "carscraper.responses.middleware.ResponseStoreMiddleware": 585,
+    "scrapy_durable.responses.middleware.ResponseStoreMiddleware": 585,
     # Right after decompression (590): nothing else may see what shall not be kept.
     "carscraper.responses.leave_out.LeaveOutMiddleware": 587,
     # In Scrapy's place: one that cannot be unpacked is retried instead of dropped.
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
-    "carscraper.responses.decompression.DecompressionMiddleware": 590,
+    "scrapy_durable.responses.decompression.DecompressionMiddleware": 590,
     # Nearest to the downloader: nothing that another middleware makes gets past it.
     "scrapy_durable.allow_list.AllowListMiddleware": 990,
     # Not needed, and it costs a call per request: requests set what it would set.
@@ -247,7 +247,7 @@ EXTENSIONS = {
     "carscraper.monitoring.completeness.Completeness": 200,
     "carscraper.monitoring.drift.Drift": 300,
     "carscraper.monitoring.schema_contract.SchemaContract": 310,
-    "carscraper.responses.retention.Retention": 350,
+    "scrapy_durable.responses.retention.Retention": 350,
     # In Scrapy's place: the target is the site's load from all workers, not each one's.
     "scrapy_durable.throttle.extension.Throttle": 400,
     "scrapy.extensions.throttle.AutoThrottle": None,

@@ -6,15 +6,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_durable import settings as defaults
+from scrapy_durable.exceptions import ConfigurationError
 from scrapy_durable.origins import checked_origin
 from scrapy_durable.settings_check import check_settings
 from scrapy_durable.values import Values
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
+
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes of an answer that no setting may allow more than: it is parsed as a whole, into ten times as much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,13 @@ class Config:
     queue_key: str = field(repr=False)
     proxies: tuple[str, ...] = field(repr=False)  # they may hold passwords
     proxy_cooldown: float
+    responses_dir: Path | None
+    responses_namespace: str
+    responses_max_age: float
+    responses_keep: float
+    responses_max_bytes: int
+    responses_max_shared: int
+    responses_max_kept: int
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
@@ -51,7 +64,29 @@ class Config:
             queue_key=values.secret("DURABLE_QUEUE_KEY"),
             proxies=values.several("DURABLE_PROXIES"),
             proxy_cooldown=values.fraction("DURABLE_PROXY_COOLDOWN", 0.1, 600),
+            responses_dir=_directory(values, "DURABLE_RESPONSES_DIR"),
+            responses_namespace=values.text("DURABLE_RESPONSES_NAMESPACE"),
+            responses_max_age=values.fraction("DURABLE_RESPONSES_MAX_AGE", 0),
+            responses_keep=values.fraction("DURABLE_RESPONSES_KEEP", 0),
+            responses_max_bytes=values.whole("DURABLE_RESPONSES_MAX_BYTES", 0, 2**50),
+            responses_max_shared=values.whole("DURABLE_RESPONSES_MAX_SHARED", 1024, LARGEST),
+            responses_max_kept=values.whole("DURABLE_RESPONSES_MAX_KEPT", 1024, LARGEST),
         )
+
+    @property
+    def responses_keep_shared(self) -> float:
+        """Seconds that a shared answer is stored: a crawl may use one that is almost `responses_max_age` old, and what
+        is kept for that crawl needs it for `responses_keep` from then on.
+        """
+        return self.responses_max_age + self.responses_keep
+
+
+def _directory(values: Values, name: str) -> Path | None:
+    """None for an empty one."""
+    text = values.text(name)
+    if "\0" in text:
+        raise ConfigurationError(f"{name}: a directory is needed, not {text!r}")
+    return Path(text).absolute() if text else None
 
 
 def _origins(values: Values, name: str) -> tuple[str, ...]:

@@ -53,6 +53,35 @@ DURABLE_PROXY_COOLDOWN = os.environ.get("DURABLE_PROXY_COOLDOWN", "30")
 to restart.
 """
 
+DURABLE_RESPONSES_DIR = os.environ.get("DURABLE_RESPONSES_DIR", "")
+"""Set: answers to requests that ask for it are kept, in `responses.sqlite` in this directory, or on Redis where
+`REDIS_URL` is set. Empty: none is.
+"""
+
+DURABLE_RESPONSES_NAMESPACE = os.environ.get("DURABLE_RESPONSES_NAMESPACE", "")
+"""What the keys of shared answers are unique within, such as the address of an API that there are several of. Empty:
+the keys of a spider are unique by themselves.
+"""
+
+DURABLE_RESPONSES_MAX_AGE = os.environ.get("DURABLE_RESPONSES_MAX_AGE", str(24 * 3600))
+"""Seconds that a shared answer is good: a day, so that tomorrow's crawl asks anew."""
+
+DURABLE_RESPONSES_KEEP = os.environ.get("DURABLE_RESPONSES_KEEP", str(7 * 24 * 3600))
+"""Seconds that the answers kept for a crawl stay after its last; 0: none are kept. A week is enough to see that
+something is read wrongly, and to mend it.
+"""
+
+DURABLE_RESPONSES_MAX_BYTES = os.environ.get("DURABLE_RESPONSES_MAX_BYTES", str(1024**3))
+"""Bytes that the response store may take up. Crawls go first, the oldest first; seen to at a crawl's start and end."""
+
+DURABLE_RESPONSES_MAX_SHARED = os.environ.get("DURABLE_RESPONSES_MAX_SHARED", str(64 * 1024**2))
+"""Bytes of a shared answer at most, unpacked, 1024 to 64 MiB, and never more than `DOWNLOAD_MAXSIZE`. A larger one is
+let go at that size and counts as failed.
+"""
+
+DURABLE_RESPONSES_MAX_KEPT = os.environ.get("DURABLE_RESPONSES_MAX_KEPT", str(64 * 1024**2))
+"""The same for an answer that is kept for its crawl."""
+
 DURABLE_REPORTED_STATS = {"kept": "item_scraped_count", "requests": "downloader/request_count"}
 """Which stats a worker reports to the others, by the name that they have there: whole numbers, 16 at most. `kept` are
 the items passed on, `total` those that there are, as far as the site tells.

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from carscraper import settings as project
 from carscraper.config import Config
+from carscraper.core_settings import with_core_settings
+from carscraper.spiders.cars import CarsSpider
 from scrapy_durable.config import Config as CoreConfig
 from scrapy_durable.exceptions import ConfigurationError
 
@@ -28,6 +31,11 @@ OF_THE_CORE = {
     "DURABLE_LEASE_SECONDS": (0.5, 86_400),
     "DURABLE_MAX_ATTEMPTS": (1, 1000),
     "DURABLE_RETRY_BASE_DELAY": (0.001, 3600),
+    "DURABLE_RESPONSES_MAX_AGE": (0, None),
+    "DURABLE_RESPONSES_KEEP": (0, None),
+    "DURABLE_RESPONSES_MAX_BYTES": (0, 2**50),
+    "DURABLE_RESPONSES_MAX_SHARED": (1024, 64 * 1024**2),
+    "DURABLE_RESPONSES_MAX_KEPT": (1024, 64 * 1024**2),
 }
 
 
@@ -61,6 +69,27 @@ def test_numbers_are_accepted_up_to_their_bounds_and_no_further(
     for value in refused:
         with pytest.raises(ConfigurationError, match=f"^{name}: "):
             read(**{name: value})
+
+
+def test_this_sites_settings_are_the_cores_for_its_own_spider_and_for_commands() -> None:
+    settings = Settings()
+    settings.setmodule(project)
+    asked = {"CARS_API_URL": "http://site:8080/api/", "CARS_OUTPUT_DIR": "/data", "CARS_SPEC_TTL": 10}
+    asked |= {"CARS_KEEP_PAGES": 5, "CARS_RESPONSES_MAX_BYTES": 77, "CARS_MAX_PAGE_BYTES": 4000}
+    settings.setdict({**asked, "CARS_MAX_SPEC_BYTES": 2000}, priority="cmdline")
+    before = CoreConfig.from_settings(settings)
+    for told in (Crawler(CarsSpider, settings).settings, with_core_settings(settings)):
+        core = CoreConfig.from_settings(told)
+        assert core.allowed_origins == ("http://site:8080",)
+        assert (core.responses_dir, core.responses_namespace) == (Path("/data"), "http://site:8080/api")
+        assert (core.responses_max_age, core.responses_keep, core.responses_keep_shared) == (10, 5, 15)
+        assert (core.responses_max_bytes, core.responses_max_kept, core.responses_max_shared) == (
+            77,
+            4000,
+            2000,
+        )
+    assert CoreConfig.from_settings(settings) == before
+    assert (before.allowed_origins, before.responses_dir) == ((), None)
 
 
 @pytest.mark.parametrize("value", [["kept"], "kept", '["kept"]', {"kept": 1}, 7])

@@ -14,11 +14,11 @@ from scrapy.utils.log import install_scrapy_root_handler
 
 from carscraper.config import Config
 from carscraper.rebuilding import SETTINGS, Rebuilding, StoredPages, stored_pages
-from carscraper.responses.retention import megabytes
 from carscraper.running import crawler_process, run_to_verdict
 from carscraper.stores.build import check_databases
 from scrapy_durable.exceptions import ConfigurationError, DurableError
 from scrapy_durable.plain import show, show_plainly
+from scrapy_durable.responses.retention import megabytes
 
 
 class Command(ScrapyCommand):

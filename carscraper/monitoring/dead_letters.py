@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, cast
 
 from carscraper.items import Car
 from carscraper.monitoring.verdict import GivenUp
-from carscraper.responses.middleware import PAGE, STORE_KEY
 from scrapy_durable.engine import process_item
 from scrapy_durable.exceptions import CodecError
 from scrapy_durable.frontier import codec
+from scrapy_durable.responses.middleware import KEPT, STORE_KEY
 from scrapy_durable.retry.middleware import OTHER_SHAPE
 from scrapy_durable.stores import durable_stores
 
@@ -65,7 +65,7 @@ def read(crawler: Crawler, letter: DeadLetter) -> tuple[Request | None, GivenUp]
         request.url,
         letter.reason,
         tuple(str(row[0]) for row in rows),
-        kind="page" if PAGE in request.meta else "specification" if STORE_KEY in request.meta else "",
+        kind="page" if KEPT in request.meta else "specification" if STORE_KEY in request.meta else "",
         spec=str(request.meta.get(STORE_KEY, "")),
         other_shape=_OTHER_SHAPE.match(letter.reason) is not None,
     )

@@ -10,7 +10,7 @@ from scrapy import signals
 from carscraper.config import Config
 from carscraper.items import PageRead, SetAside
 from carscraper.monitoring.verdict import LEAST_LISTINGS
-from carscraper.responses.middleware import STORE_KEY
+from scrapy_durable.responses.middleware import STORE_KEY
 from scrapy_durable.retry.middleware import refused_answer
 from scrapy_durable.stopping import stop_crawl
 

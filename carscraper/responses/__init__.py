@@ -1,1 +1,1 @@
-"""The response store: what was fetched, kept so that it is not asked for again."""
+"""What the response store keeps of this site: how pages are named, and what is left out of them."""

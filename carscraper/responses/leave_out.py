@@ -8,7 +8,7 @@ from scrapy.exceptions import NotConfigured
 
 from carscraper.api.leave_out import leave_out
 from carscraper.config import Config
-from carscraper.responses.middleware import PAGE
+from scrapy_durable.responses.middleware import KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,6 @@ class LeaveOutMiddleware:
 
     def process_response(self, request: Request, response: Response, spider: Any = None) -> Response:
         """The page without them."""
-        if PAGE not in request.meta or not response.body:
+        if KEPT not in request.meta or not response.body:
             return response
         return response.replace(body=leave_out(response.body, self._patterns))

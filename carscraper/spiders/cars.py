@@ -27,7 +27,6 @@ from carscraper.fingerprints import DISTINCT
 from carscraper.items import Car, OddSpec, PageRead, SpecGroups
 from carscraper.pages import ListingPage, read_page, read_specs, time_text
 from carscraper.queued import queued_requests
-from carscraper.responses.middleware import FETCHED_AT, PAGE, STORE_KEY, response_store
 from carscraper.responses.pages import PageName
 from carscraper.searches import Search
 from carscraper.settings import USER_AGENT
@@ -35,6 +34,7 @@ from carscraper.walk import AHEAD, Plan, Seen, called_for, followed_by, plan
 from carscraper.weighed import WeighedCache
 from scrapy_durable.exceptions import StartUrlRefused
 from scrapy_durable.identity import crawl_clock
+from scrapy_durable.responses.middleware import FETCHED_AT, KEPT, STORE_KEY, response_store
 
 if TYPE_CHECKING:
     from typing import Self
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
-    from carscraper.responses.contract import StoredResponse
+    from scrapy_durable.responses.contract import StoredResponse
 
 _PARSED_SPECS = 96 * 1024**2
 """Bytes of memory, about, for specs that are kept parsed: some 2,500. Many are asked for again soon, and parsing took a
@@ -134,7 +134,7 @@ class CarsSpider(Spider):
             search_url(self._config.api_url, offset=offset, limit=limit, filters=self.filters),
             callback=self.parse_page,
             cb_kwargs={"sweep": sweep, "walk": walk, "idle": idle},
-            meta={DISTINCT: str(sweep), PAGE: True, "verbatim_url": True},
+            meta={DISTINCT: str(sweep), KEPT: True, "verbatim_url": True},
             priority=_PAGE_PRIORITY,
         )
 
@@ -156,7 +156,7 @@ class CarsSpider(Spider):
             url,
             callback=self.parse_page,
             cb_kwargs={"sweep": 0, "walk": None, "idle": idle},
-            meta={DISTINCT: "0", PAGE: True, "verbatim_url": True},
+            meta={DISTINCT: "0", KEPT: True, "verbatim_url": True},
             priority=_PAGE_PRIORITY,
         )
 
@@ -198,7 +198,7 @@ class CarsSpider(Spider):
             return False
         return True
 
-    def name_page(self, request: Request, response: Response, crawl_id: str, fetched_at: float) -> str | None:
+    def name_kept(self, request: Request, response: Response, crawl_id: str, fetched_at: float) -> str | None:
         """The key under which a listing page is kept for the crawl; None when it is no answer."""
         try:
             page = self._page(response, request.cb_kwargs["sweep"])

@@ -17,14 +17,14 @@ from typing import Any
 import scrapy.cmdline
 
 from carscraper.archive import Archive
-from carscraper.responses.redis import RedisResponseStore
-from carscraper.responses.sqlite import SqliteResponseStore
 from carscraper.stores.mongo import MongoDatabase
 from carscraper.stores.postgres import PostgresDatabase
 from carscraper.stores.spool import Spool
 from scrapy_durable.frontier.contract import Outbox
 from scrapy_durable.frontier.redis import FORGET, RedisFrontier
 from scrapy_durable.frontier.sqlite import SqliteFrontier
+from scrapy_durable.responses.redis import RedisResponseStore
+from scrapy_durable.responses.sqlite import SqliteResponseStore
 
 KILLED = 137
 

@@ -17,9 +17,9 @@ from scrapy.statscollectors import MemoryStatsCollector
 from carscraper.api.search_page import Listing
 from carscraper.items import Car
 from carscraper.pages import read_specs
-from carscraper.responses.contract import StoredResponse
 from carscraper.spiders import cars
 from carscraper.spiders.cars import CarsSpider
+from scrapy_durable.responses.contract import StoredResponse
 
 SPEC = b'{"data":[[{"title":"a","attrs":[{"label":"x","value":"1"}]}]]}'
 

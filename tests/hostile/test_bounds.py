@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import zstandard
 
-from carscraper.responses.origin import _BEHIND, OriginStore
-from carscraper.responses.redis import _HEADER
-from carscraper.responses.sqlite import SqliteResponseStore
+from scrapy_durable.responses.namespace import _BEHIND, NamespaceStore
+from scrapy_durable.responses.redis import _HEADER
+from scrapy_durable.responses.sqlite import SqliteResponseStore
 from tests.crawling import Crawl, crawl
 from tests.hostile.conftest import QUICK
 from tests.raw_site import USUAL_SPEC, RawCatalogue, RawSite, http, spec
@@ -269,7 +269,7 @@ def test_answers_in_the_file_that_unpack_to_64_mb_each_count_as_missing(tmp_path
     catalogue = RawCatalogue(40)
 
     async def fill(site_url: str) -> None:
-        store = OriginStore(SqliteResponseStore(tmp_path / "responses.sqlite"), site_url)
+        store = NamespaceStore(SqliteResponseStore(tmp_path / "responses.sqlite"), site_url)
         await store.open()
         for number in range(40):
             await store.put(f"code{number}=/2017", 200, "http://h/x", b'{"data": [[]]}'.ljust(2**26))

@@ -13,7 +13,7 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
-from carscraper.responses.decompression import DecompressionMiddleware
+from scrapy_durable.responses.decompression import DecompressionMiddleware
 from tests.hostile.conftest import SECONDS, Start
 from tests.standin import SPEC_PATH, StandIn
 

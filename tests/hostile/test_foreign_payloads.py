@@ -19,13 +19,13 @@ from scrapy.settings import Settings
 
 from carscraper.api.endpoints import SearchFilters, search_url, spec_url
 from carscraper.fingerprints import DISTINCT
-from carscraper.responses.middleware import PAGE, STORE_KEY
 from carscraper.spiders.cars import CarsSpider
 from scrapy_durable.exceptions import CodecError
 from scrapy_durable.frontier.codec import decode, encode
 from scrapy_durable.frontier.contract import Entry, Outbox, SlotLimit
 from scrapy_durable.frontier.redis import RedisFrontier
 from scrapy_durable.frontier.sealed import Seal
+from scrapy_durable.responses.middleware import KEPT, STORE_KEY
 from tests.hostile.conftest import SECONDS, Start
 from tests.redis_server import RedisServer
 from tests.standin import StandIn
@@ -54,7 +54,7 @@ def page(api_url: str = API, **departing: Any) -> dict[str, Any]:
     return {
         "v": 1,
         "url": search_url(api_url, offset=40, limit=20),
-        "meta": {DISTINCT: "1", PAGE: True, "verbatim_url": True},
+        "meta": {DISTINCT: "1", KEPT: True, "verbatim_url": True},
         "cb_kwargs": {"sweep": 1, "walk": [20, 200], "idle": 0},
         "callback": "parse_page",
         **departing,
@@ -123,8 +123,8 @@ OWN = {"sweep": 1, "walk": [20, 200], "idle": 0}
         (with_meta(page(), proxy="http://evil.test"), "meta.proxy: this spider queues none"),
         (with_meta(page(), dont_obey_robotstxt=True), "meta.dont_obey_robotstxt: this spider queues none"),
         (with_meta(page(), download_slot="x"), "meta.download_slot: this spider queues none"),
-        (with_meta(page(), **{PAGE: 1}), f"meta.{PAGE}: not what this spider queues"),
-        (page(meta={PAGE: True, "verbatim_url": True}), f"meta.{DISTINCT}: missing"),
+        (with_meta(page(), **{KEPT: 1}), f"meta.{KEPT}: not what this spider queues"),
+        (page(meta={KEPT: True, "verbatim_url": True}), f"meta.{DISTINCT}: missing"),
         (with_meta(page(), **{DISTINCT: "2"}), f"meta.{DISTINCT}: not that of the sweep"),
         (page(cb_kwargs={**OWN, "sweep": -1}), "cb_kwargs.sweep: not what this spider queues"),
         (page(cb_kwargs={**OWN, "sweep": True}), "cb_kwargs.sweep: not what this spider queues"),
@@ -185,7 +185,7 @@ PATHS = st.sampled_from(
         ),
         *(
             ("meta", name)
-            for name in (DISTINCT, PAGE, STORE_KEY, "verbatim_url", "proxy", "handle_httpstatus_list")
+            for name in (DISTINCT, KEPT, STORE_KEY, "verbatim_url", "proxy", "handle_httpstatus_list")
         ),
         *(("cb_kwargs", name) for name in ("sweep", "walk", "idle", "listings", "response")),
     ]
@@ -211,7 +211,7 @@ def test_any_document_is_of_the_declared_shape_or_refused(
         assert (request.method, request.body, request.headers.to_string()) == ("GET", b"", b"")
         assert request.errback is None
         assert request.callback in (SPIDER.parse_page, SPIDER.parse_spec)
-        assert {*request.meta} <= {DISTINCT, PAGE, STORE_KEY, "verbatim_url", "handle_httpstatus_list"}
+        assert {*request.meta} <= {DISTINCT, KEPT, STORE_KEY, "verbatim_url", "handle_httpstatus_list"}
         assert {*request.cb_kwargs} in ({"sweep", "walk", "idle"}, {"listings"})
     assert len(said) < 1000
     assert said.isprintable()

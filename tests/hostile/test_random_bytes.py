@@ -19,10 +19,10 @@ from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
 from carscraper.api.body import DEEPEST, excess, is_deep, may_be_deep
-from carscraper.responses.decompression import DecompressionMiddleware
-from carscraper.responses.packing import DamagedError, Packer, largest_frame
-from carscraper.responses.redis import _HEADER, RedisResponseStore
 from scrapy_durable.heads import LONGEST_HEAD, BoundedResponseHandler
+from scrapy_durable.responses.decompression import DecompressionMiddleware
+from scrapy_durable.responses.packing import DamagedError, Packer, largest_frame
+from scrapy_durable.responses.redis import _HEADER, RedisResponseStore
 
 LIMIT = 10_000
 FIXED = settings(max_examples=150, derandomize=True, database=None, deadline=None)

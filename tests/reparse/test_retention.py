@@ -53,7 +53,7 @@ def test_the_end_of_a_crawl_says_what_the_store_takes_up(
 ) -> None:
     run = house.crawl(stand_in(LISTINGS), settings={"CARS_PAGE_SIZE": 20, "CARS_RESPONSES_MAX_BYTES": 10**9})
     assert run.wait(SECONDS) == 0, run.log
-    assert stat(run, "responses/pages") == 5
+    assert stat(run, "responses/kept") == 5
     assert stat(run, "responses/bytes") > 10_000
     assert stat(run, "responses/removed") == 0
     assert re.search(

@@ -135,7 +135,7 @@ def test_several_workers(redis_house: House, stand_in: Callable[..., StandIn]) -
         os.kill(site.pid, signal.SIGCONT)
     for run in runs:
         assert run.wait(SECONDS) == 0, run.log
-    pages = [run.log.partition("'responses/pages': ")[2].partition(",")[0] for run in runs]
+    pages = [run.log.partition("'responses/kept': ")[2].partition(",")[0] for run in runs]
     assert sum(map(int, filter(None, pages))) == 40
     assert len([one for one in pages if one]) > 1, "more than one has read pages"
     records = redis_house.records()

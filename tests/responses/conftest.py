@@ -15,8 +15,8 @@ import pytest
 import redis
 import redis.asyncio
 
-from carscraper.responses.redis import RedisResponseStore
-from carscraper.responses.sqlite import SqliteResponseStore
+from scrapy_durable.responses.redis import RedisResponseStore
+from scrapy_durable.responses.sqlite import SqliteResponseStore
 
 DAY = 86400.0
 

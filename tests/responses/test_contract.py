@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from carscraper.responses.contract import Pruned, StoredResponse
-from carscraper.responses.packing import MAX_BODY
+from scrapy_durable.responses.contract import Pruned, StoredResponse
+from scrapy_durable.responses.packing import MAX_BODY
 
 URL = "https://h/v2/specs/pJyZp5uopZ0%3D/2017"
 KEY = "pJyZp5uopZ0=/2017"

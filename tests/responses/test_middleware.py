@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 from scrapy import Request
+from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 from scrapy.statscollectors import MemoryStatsCollector
 
-from carscraper import settings as project
-from carscraper.responses.contract import StoredResponse
-from carscraper.responses.middleware import FETCHED_AT, PAGE, STORE_KEY, ResponseStoreMiddleware
 from scrapy_durable.identity import CrawlIdentity
+from scrapy_durable.responses.contract import StoredResponse
+from scrapy_durable.responses.middleware import FETCHED_AT, KEPT, STORE_KEY, ResponseStoreMiddleware
 
 URL = "http://site/specs/a/2017"
 CRAWL = "20261120T101500Z-abcdef"
@@ -38,20 +38,26 @@ class Spider:
     def is_answer(self, response: Response) -> bool:
         return response.body != b"broken"
 
-    def name_page(self, request: Request, response: Response, crawl_id: str, fetched_at: float) -> str | None:
+    def name_kept(self, request: Request, response: Response, crawl_id: str, fetched_at: float) -> str | None:
         return f"page/{crawl_id}/{fetched_at}" if self.is_answer(response) else None
+
+
+class AnySpider:
+    """Says nothing of answers."""
+
+    name = "any"
 
 
 @pytest.fixture
 def play(tmp_path: Path) -> Callable[..., Any]:
     """Runs a scenario on a middleware whose store is open; returns what the scenario returns."""
 
-    def run(scenario: Callable[[ResponseStoreMiddleware], Awaitable[Any]], **changed: Any) -> Any:
+    def run(
+        scenario: Callable[[ResponseStoreMiddleware], Awaitable[Any]], spider: type = Spider, **changed: Any
+    ) -> Any:
         async def whole() -> Any:
-            settings = Settings({"CARS_OUTPUT_DIR": str(tmp_path), "STATS_DUMP": False, **changed})
-            settings.setmodule(project, priority="default")
-            settings.set("REDIS_URL", None)
-            crawler: Any = CrawlerOfParts(settings=settings, spider=Spider(), spidercls=Spider)
+            settings = Settings({"DURABLE_RESPONSES_DIR": str(tmp_path), "STATS_DUMP": False, **changed})
+            crawler: Any = CrawlerOfParts(settings=settings, spider=spider(), spidercls=spider)
             crawler.signals = SignalManager(crawler)
             identity = CrawlIdentity(CRAWL, "worker", resumable=False)
             crawler.engine = SimpleNamespace(scheduler=SimpleNamespace(identity=identity))
@@ -166,7 +172,7 @@ async def pages(middleware: ResponseStoreMiddleware) -> list[StoredResponse]:
 
 
 def page() -> Request:
-    return Request(URL, meta={PAGE: True}, dont_filter=True)
+    return Request(URL, meta={KEPT: True}, dont_filter=True)
 
 
 def test_a_listing_page_is_kept_with_the_time_that_its_records_have_and_never_served(play: Any) -> None:
@@ -200,4 +206,25 @@ def test_no_page_is_kept_when_none_shall_be_but_its_time_is_noted(play: Any) -> 
         assert await pages(middleware) == []
         assert isinstance(request.meta[FETCHED_AT], float)
 
-    play(scenario, CARS_KEEP_PAGES=0)
+    play(scenario, DURABLE_RESPONSES_KEEP=0)
+
+
+def test_of_a_spider_that_says_nothing_of_answers_each_with_a_good_status_is_kept(play: Any) -> None:
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        for key, status in (("a", 200), ("b", 404), ("c", 500)):
+            await middleware.process_request(asked(key))
+            await middleware.process_response(asked(key), answer(b"broken", status))
+        assert set(await middleware.store.get_many(["a", "b", "c"], 1000.0)) == {"a", "b"}
+        await middleware.process_response(page(), answer(b"one"))
+        await middleware.process_response(page(), answer(b"two"))
+        assert {kept.body for kept in await pages(middleware)} == {b"one", b"two"}
+
+    play(scenario, AnySpider)
+
+
+def test_without_a_directory_nothing_is_stored(play: Any) -> None:
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        raise AssertionError("there is a middleware")
+
+    with pytest.raises(NotConfigured):
+        play(scenario, DURABLE_RESPONSES_DIR="")

@@ -1,6 +1,6 @@
 import logging
 
-from carscraper.responses.rare_log import RareLog
+from scrapy_durable.responses.rare_log import RareLog
 
 
 def test_a_kind_is_written_at_once_then_once_a_minute_with_the_count_between(caplog):

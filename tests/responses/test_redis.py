@@ -9,8 +9,8 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from carscraper.responses.contract import Pruned
-from carscraper.responses.redis import RedisResponseStore
+from scrapy_durable.responses.contract import Pruned
+from scrapy_durable.responses.redis import RedisResponseStore
 from tests.own_clock import OwnClock
 
 URL = "https://h/x"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from carscraper.responses.sqlite import APPLICATION_ID, SqliteResponseStore
 from scrapy_durable.exceptions import ConfigurationError, ForeignFile
+from scrapy_durable.responses.sqlite import APPLICATION_ID, SqliteResponseStore
 from tests.responses.conftest import Clock
 
 

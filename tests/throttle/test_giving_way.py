@@ -14,8 +14,7 @@ from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 from scrapy.statscollectors import MemoryStatsCollector
 
-from carscraper import settings as project
-from carscraper.responses.middleware import STORE_KEY, ResponseStoreMiddleware, WaitedInVain
+from scrapy_durable.responses.middleware import STORE_KEY, ResponseStoreMiddleware, WaitedInVain
 from scrapy_durable.signals import request_waited_in_vain, request_waits
 from tests.responses.test_middleware import CrawlerOfParts
 
@@ -50,9 +49,7 @@ class Listener:
 
 @pytest.fixture
 def crawler(tmp_path: Path) -> Any:
-    settings = Settings({"CARS_OUTPUT_DIR": str(tmp_path), "STATS_DUMP": False})
-    settings.setmodule(project, priority="default")
-    settings.set("REDIS_URL", None)
+    settings = Settings({"DURABLE_RESPONSES_DIR": str(tmp_path), "STATS_DUMP": False})
     crawler: Any = CrawlerOfParts(settings=settings, spider=Spider(), spidercls=Spider)
     crawler.signals = SignalManager(crawler)
     crawler.stats = MemoryStatsCollector(crawler)

@@ -7,16 +7,19 @@ import logging
 from typing import TYPE_CHECKING
 
 from scrapy import signals
+from scrapy.exceptions import NotConfigured
 
-from carscraper.config import Config
-from carscraper.responses.build import build_response_store
+from scrapy_durable.config import Config
 from scrapy_durable.exceptions import DurableError
 from scrapy_durable.identity import crawl_clock
+from scrapy_durable.responses.build import build_response_store
 
 if TYPE_CHECKING:
     from typing import Self
 
     from scrapy.crawler import Crawler
+
+    from scrapy_durable.responses.contract import ResponseStore
 
 logger = logging.getLogger(__name__)
 
@@ -24,19 +27,17 @@ logger = logging.getLogger(__name__)
 class Retention:
     """Prunes the response store beside the beginning of a crawl, and at its end when it comes to that.
 
-    Listing pages go `CARS_KEEP_PAGES` after their crawl's last, specs when no crawl that is kept can need them any
-    more; and whatever does not fit into `CARS_RESPONSES_MAX_BYTES`. In between, a crawl may take up more: what it
-    fetches itself.
+    What is kept for a crawl goes `DURABLE_RESPONSES_KEEP` after the crawl's last answer, shared answers when no crawl
+    that is kept can need them any more; and whatever does not fit into `DURABLE_RESPONSES_MAX_BYTES`. In between, a
+    crawl may take up more: what it fetches itself. Off without `DURABLE_RESPONSES_DIR`.
 
     Stats, set at the end: `responses/bytes`, `responses/removed`.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
+    def __init__(self, crawler: Crawler, store: ResponseStore) -> None:
         self._crawler = crawler
         self._config = Config.from_settings(crawler.settings)
-        self._store = build_response_store(
-            crawler.settings, spider=crawler.spidercls.name, clock=crawl_clock(crawler)
-        )
+        self._store = store
         self._beginning: asyncio.Task[bool] | None = None
         self._removed = 0
         crawler.signals.connect(self._opened, signals.spider_opened)
@@ -44,8 +45,13 @@ class Retention:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises `ConfigurationError` when a setting is refused."""
-        return cls(crawler)
+        """Raises `NotConfigured` when nothing is to be stored, `ConfigurationError` when a setting is refused."""
+        store = build_response_store(
+            crawler.settings, spider=crawler.spidercls.name, clock=crawl_clock(crawler)
+        )
+        if store is None:
+            raise NotConfigured
+        return cls(crawler, store)
 
     def _opened(self) -> None:
         self._beginning = asyncio.create_task(self._begin())
@@ -84,7 +90,9 @@ class Retention:
     async def _prune(self) -> int:
         """Returns the bytes that are left."""
         config = self._config
-        pruned = await self._store.prune(config.responses_max_bytes, config.keep_specs, config.keep_pages)
+        pruned = await self._store.prune(
+            config.responses_max_bytes, config.responses_keep_shared, config.responses_keep
+        )
         self._removed += pruned.removed
         return pruned.bytes
 

@@ -9,8 +9,8 @@ from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddlewa
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 
-from carscraper.config import LARGEST
-from carscraper.responses.middleware import PAGE, STORE_KEY
+from scrapy_durable.config import LARGEST, Config
+from scrapy_durable.responses.middleware import KEPT, STORE_KEY
 from scrapy_durable.robots import UNBOUNDED
 
 if TYPE_CHECKING:
@@ -31,17 +31,19 @@ class DecompressionMiddleware(HttpCompressionMiddleware):
     without a trace. Here such a response goes on without its body, with the flag `undecodable`, `too_large` or
     `encoded_too_often`, which the retry middleware heeds.
 
-    The limit is `CARS_MAX_PAGE_BYTES` for a listing page, `CARS_MAX_SPEC_BYTES` for a specification, and never more
-    than `DOWNLOAD_MAXSIZE`. It is set here, next to the downloader, so that nothing that comes from a queue can
-    change it; the download handler keeps to it while a body arrives.
+    The limit is `DURABLE_RESPONSES_MAX_SHARED` for an answer with a key in the response store,
+    `DURABLE_RESPONSES_MAX_KEPT` for one that is kept for its crawl, and never more than `DOWNLOAD_MAXSIZE`. It is set
+    here, next to the downloader, so that nothing that comes from a queue can change it; the download handler keeps to
+    it while a body arrives.
     """
 
     def __init__(self, *, crawler: Crawler) -> None:
         super().__init__(crawler=crawler)
         most = self._most = crawler.settings.getint("DOWNLOAD_MAXSIZE") or LARGEST
-        limits = {PAGE: "CARS_MAX_PAGE_BYTES", STORE_KEY: "CARS_MAX_SPEC_BYTES"}
+        config = Config.from_settings(crawler.settings)
         self._limits = {
-            kind: min(crawler.settings.getint(name) or most, most) for kind, name in limits.items()
+            KEPT: min(config.responses_max_kept, most),
+            STORE_KEY: min(config.responses_max_shared, most),
         }
 
     def process_request(self, request: Request, spider: Any = None) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import math
 
-from carscraper.responses.origin import OriginStore
+from scrapy_durable.responses.namespace import NamespaceStore
 from tests.responses.conftest import RedisBackend
 
 HERE, THERE = "https://api.cars.co.za/fw/public", "http://127.0.0.1:8000/fw/public"
@@ -11,7 +11,7 @@ KEY = "pJyZp5uopZ0=/2017"
 
 
 def seen_by(store, *origins):
-    return [OriginStore(store, origin) for origin in origins]
+    return [NamespaceStore(store, origin) for origin in origins]
 
 
 def test_each_origin_finds_its_own_answers_under_the_key_that_it_gave(backend, play):

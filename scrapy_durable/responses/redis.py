@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 import redis.asyncio
 from redis.exceptions import AuthenticationError, AuthorizationError, RedisError
 
-from carscraper.responses.contract import Pruned, StoredCrawl, StoredResponse
-from carscraper.responses.packing import MAX_BODY, DamagedError, Packer, largest_frame
-from carscraper.responses.rare_log import RareLog
+from scrapy_durable.responses.contract import Pruned, StoredCrawl, StoredResponse
+from scrapy_durable.responses.packing import MAX_BODY, DamagedError, Packer, largest_frame
+from scrapy_durable.responses.rare_log import RareLog
 
 _HEADER = struct.Struct(">BHdI")
 _FORMAT = 1
 _STRETCH = 200
 """Shared answers per round trip when many are read or removed."""
 _CRAWL_STRETCH = 8
-"""Answers of a crawl per round trip: each may be as large as a listing page."""
+"""Answers of a crawl per round trip: each may be large."""
 _LONGEST_URL = 8192
 FIRST_TIME = 1_577_836_800.0
 """Seconds since the epoch: nothing was fetched before 2020."""
@@ -44,7 +44,7 @@ class _Measured(NamedTuple):
 
 
 class RedisResponseStore:
-    """A `ResponseStore` in Redis. Its keys, `prefix` being the hash tag of the project, as in `{cars}`:
+    """A `ResponseStore` in Redis. Its keys, `prefix` being the hash tag of the spider, as in `{quotes}`:
 
     `<prefix>:response:<key>`
         string: format (1 byte), status (2), time fetched (8, a double), length of the URL (4), the URL in
@@ -56,8 +56,7 @@ class RedisResponseStore:
         after the last one was put.
 
     All keys share one hash tag, so that one script may read many of them on every server that speaks this
-    protocol, and the tag is the frontier's, since a crawl needs both: a specification takes up about 1 KB, a
-    listing page 20 KB; the whole catalogue 20 MB and, for each crawl that is kept, 20 MB more.
+    protocol, and the tag is the frontier's, since a crawl needs both.
 
     A server that is down, slow, full or restarted makes misses and lost entries, never an error: every call
     gives up after `patience` seconds. What others have put there is read only as far as it can be an answer: a

@@ -1,10 +1,10 @@
 """The vocabulary of the response store: what was fetched, by key, for as long as it is good.
 
-It is a cache that many processes may share, and what records are built from again without asking the site.
+It is a cache that many processes may share, and what items are parsed from again without asking the site.
 So it holds two kinds of answers: *shared* ones, which any crawl may use while they are young enough, and those
 *of a crawl*, which are read back for that crawl only, and removed with it.
 
-Losing an entry costs a download, or a rebuilding, never a record. So after `open` no method raises because the
+Losing an entry costs a download, or a reparse, never an item. So after `open` no method raises because the
 storage is down, full or damaged: what cannot be read is a miss, what cannot be written is lost, and a warning
 says so, at most once a minute of each kind.
 
@@ -115,7 +115,7 @@ class ResponseStore(Protocol):
 
         Shared answers are too old after `max_age` seconds; a crawl as a whole, `max_crawl_age` seconds after
         its last answer was put. When bytes are short, crawls go first, each as a whole, the oldest first: a shared
-        answer that is gone costs a download, and every crawl that needs it its rebuilding.
+        answer that is gone costs a download, and every crawl that needs it its reparse.
 
         Gives way to other work every few hundred answers.
         """

@@ -17,10 +17,10 @@ from typing import Any
 
 import orjson
 
-from carscraper.responses.contract import Pruned, StoredCrawl, StoredResponse
-from carscraper.responses.packing import MAX_BODY, DamagedError, Packer, largest_frame
-from carscraper.responses.rare_log import RareLog
 from scrapy_durable.exceptions import ConfigurationError, ForeignFile
+from scrapy_durable.responses.contract import Pruned, StoredCrawl, StoredResponse
+from scrapy_durable.responses.packing import MAX_BODY, DamagedError, Packer, largest_frame
+from scrapy_durable.responses.rare_log import RareLog
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _WAL_BYTES = 16 * 1024 * 1024
 _STRETCH = 200
 """Shared rows removed between two chances for other work."""
 _CRAWL_STRETCH = 8
-"""Rows of a crawl read or removed between them: each may be as large as a listing page."""
+"""Rows of a crawl read or removed between them: each may be large."""
 _HEADER = 100
 _MAGIC = b"SQLite format 3\x00"
 

@@ -6,55 +6,46 @@ import asyncio
 import logging
 import math
 import time
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
-from scrapy.exceptions import CloseSpider, IgnoreRequest
+from scrapy.exceptions import CloseSpider, IgnoreRequest, NotConfigured
 from scrapy.http import TextResponse
 
-from carscraper.config import Config
-from carscraper.responses.build import build_response_store
-from scrapy_durable.config import Config as CoreConfig
+from scrapy_durable.config import Config
+from scrapy_durable.engine import downloading
 from scrapy_durable.exceptions import DurableError
 from scrapy_durable.identity import crawl_clock, crawl_identity
+from scrapy_durable.responses.build import build_response_store
 from scrapy_durable.signals import request_waited_in_vain, request_waits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from carscraper.responses.contract import ResponseStore
+    from scrapy_durable.responses.contract import ResponseStore
 
 logger = logging.getLogger(__name__)
 
 STORE_KEY = "store_key"
 """`meta` key: the key under which the answer is kept, and served to later requests."""
-PAGE = "listing_page"
-"""`meta` key: the answer is kept for the crawl to be rebuilt from, and never served: each crawl asks anew."""
+KEPT = "kept_for_crawl"
+"""`meta` key: the answer is kept for the crawl to be parsed again from, and never served: each crawl asks anew."""
 FETCHED_AT = "fetched_at"
-"""`meta` key, set on the way back of a listing page: when it came, in seconds since the epoch."""
+"""`meta` key, set on the way back of an answer that is kept: when it came, in seconds since the epoch."""
 
 _CLAIM = 10.0
 """Seconds that other workers wait for this one's download at most, or `DURABLE_LEASE_SECONDS` if that is less; then one
 of them asks for itself.
 """
-_LOOK = 0.1
-"""Seconds between two looks at the store for another worker's answer."""
+_POLL_INTERVAL = 0.1
+"""Seconds between two look-ups in the store for another worker's answer."""
 _DOUBT = 1.0
 """Seconds after which a request that waits for another's download looks whether that is still under way."""
-
-
-class _Judge(Protocol):
-    """What the middleware asks of a spider whose requests carry one of these keys."""
-
-    def is_answer(self, response: Response) -> bool: ...
-
-    def name_page(
-        self, request: Request, response: Response, crawl_id: str, fetched_at: float
-    ) -> str | None: ...
 
 
 class WaitedInVain(IgnoreRequest):
@@ -66,26 +57,28 @@ class ResponseStoreMiddleware:
 
     Requests for the same key that are under way in any worker share one download: the later ones wait and
     are answered from the store. When the download failed, one of those that waited tries for itself: in its
-    turn, if the scheduler has given its turn to another meanwhile, else at once. Only what the spider's
-    `is_answer` accepts is kept, so a page of HTML with status 200 is not served for a month.
+    turn, if the scheduler has given its turn to another meanwhile, else at once. Of the answers
+    with status 200 or 404, only those are kept that the spider's `is_answer(response)` accepts, when it has one, so
+    that an error with status 200 is not served for as long as an answer is good.
 
-    A listing page, a request with `meta["listing_page"]`, always comes from the site. When `CARS_KEEP_PAGES` is
-    not 0 it is kept, under the name that the spider's `name_page` gives it, with the time that its records have.
+    A request with `meta["kept_for_crawl"]` always goes to the site. When `DURABLE_RESPONSES_KEEP` is not 0 its answer
+    is kept for this crawl, with the time that its items have. A spider may name it, or refuse it with None:
+    `name_kept(request, response, crawl_id, fetched_at)`; a name holds the crawl's id.
+
+    Off without `DURABLE_RESPONSES_DIR`.
 
     Stats: `responses/hit`, `responses/shared` (waited for another's download), `responses/stored`,
-    `responses/refused`, `responses/pages`, `responses/pages_lost`.
+    `responses/refused`, `responses/kept`, `responses/kept_lost`.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
+    def __init__(self, crawler: Crawler, store: ResponseStore) -> None:
         self._crawler = crawler
         config = Config.from_settings(crawler.settings)
-        self._max_age = config.spec_ttl
-        self._claim = min(_CLAIM, CoreConfig.from_settings(crawler.settings).lease_seconds)
-        self._keeps_pages = config.keep_pages > 0
+        self._max_age = config.responses_max_age
+        self._claim = min(_CLAIM, config.lease_seconds)
+        self._keeps = config.responses_keep > 0
         self._crawl_id = ""
-        self.store: ResponseStore = build_response_store(
-            crawler.settings, spider=crawler.spidercls.name, clock=crawl_clock(crawler)
-        )
+        self.store = store
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._owners: dict[str, Request] = {}
         crawler.signals.connect(self._open, signals.spider_opened)
@@ -93,8 +86,13 @@ class ResponseStoreMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises `ConfigurationError` when a setting is refused."""
-        return cls(crawler)
+        """Raises `NotConfigured` when nothing is to be stored, `ConfigurationError` when a setting is refused."""
+        store = build_response_store(
+            crawler.settings, spider=crawler.spidercls.name, clock=crawl_clock(crawler)
+        )
+        if store is None:
+            raise NotConfigured
+        return cls(crawler, store)
 
     async def process_request(self, request: Request) -> Response | None:
         """The stored response; None when the caller has to ask the site. Raises `WaitedInVain`."""
@@ -131,7 +129,7 @@ class ResponseStoreMiddleware:
             gave_way = gave_way or self._tell(request_waits, request)
             # A claim ends by itself, with an answer that can be read or without: one that does not is no worker's.
             waits_until = min(waits_until, time.monotonic() + 2 * self._claim)
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_INTERVAL)
 
     def _tell(self, signal: object, request: Request) -> bool:
         """Send the signal; True when somebody has taken care of the request."""
@@ -142,14 +140,14 @@ class ResponseStoreMiddleware:
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Keep the response if it is an answer, and let those go on that wait for it."""
-        if PAGE in request.meta:
-            await self._keep_page(request, response)
+        if KEPT in request.meta:
+            await self._keep(request, response)
             return response
         key = request.meta.get(STORE_KEY)
         if key is None or "stored" in response.flags:
             return response
         try:
-            if response.flags or response.status not in (200, 404) or not self._judge.is_answer(response):
+            if response.flags or response.status not in (200, 404) or not self._is_answer(response):
                 self._crawler.stats.inc_value("responses/refused")
                 await self.store.disclaim(key)
             else:
@@ -159,22 +157,28 @@ class ResponseStoreMiddleware:
             self._let_others_go_on(key, request)
         return response
 
-    async def _keep_page(self, request: Request, response: Response) -> None:
+    async def _keep(self, request: Request, response: Response) -> None:
         fetched_at = request.meta[FETCHED_AT] = crawl_clock(self._crawler)()
-        if not self._keeps_pages or response.flags or response.status != 200:
+        if not self._keeps or response.flags or response.status != 200:
             return
         self._crawl_id = self._crawl_id or crawl_identity(self._crawler).crawl_id
-        name = self._judge.name_page(request, response, self._crawl_id, fetched_at)
+        name = self._name_kept(request, response, fetched_at)
         if name is None:
             return  # the callback says so too, and has it asked for again
         kept = await self.store.put(
             name, 200, response.url, response.body, fetched_at=fetched_at, crawl_id=self._crawl_id
         )
-        self._crawler.stats.inc_value("responses/pages" if kept else "responses/pages_lost")
+        self._crawler.stats.inc_value("responses/kept" if kept else "responses/kept_lost")
 
-    @property
-    def _judge(self) -> _Judge:
-        return cast("_Judge", self._crawler.spider)
+    def _is_answer(self, response: Response) -> bool:
+        judge: Callable[[Response], bool] | None = getattr(self._crawler.spider, "is_answer", None)
+        return judge is None or judge(response)
+
+    def _name_kept(self, request: Request, response: Response, fetched_at: float) -> str | None:
+        name: Callable[..., str | None] | None = getattr(self._crawler.spider, "name_kept", None)
+        if name is not None:
+            return name(request, response, self._crawl_id, fetched_at)
+        return f"{self._crawl_id}/{round(fetched_at * 1e6):017d}/{response.url}"
 
     async def process_exception(self, request: Request, exception: Exception) -> None:
         """The download failed: one of those that wait may try for itself."""
@@ -186,7 +190,7 @@ class ResponseStoreMiddleware:
     def _let_others_go_on_if_dropped(self, key: str) -> None:
         """A middleware that raises on a response's way back tells nobody; then its request is under way no more."""
         owner = self._owners.get(key)
-        if owner is not None and owner not in self._crawler.engine.downloader.active:
+        if owner is not None and owner not in downloading(self._crawler):
             self._let_others_go_on(key, owner)
 
     def _let_others_go_on(self, key: str, request: Request) -> None:
@@ -209,5 +213,7 @@ def response_store(crawler: Crawler) -> ResponseStore:
     """The response store of a running crawl, for components that look up many keys at once."""
     middleware = crawler.get_downloader_middleware(ResponseStoreMiddleware)
     if middleware is None:
-        raise RuntimeError("ResponseStoreMiddleware is not among the DOWNLOADER_MIDDLEWARES")
+        raise RuntimeError(
+            "there is no response store: DURABLE_RESPONSES_DIR is not set, or its middleware is missing"
+        )
     return middleware.store

@@ -1,6 +1,6 @@
 -- Lays out an empty file as a response store, in one transaction. Running it twice changes nothing.
 --
--- application_id  0x43615273 ("CaRs"): the file is a response store of this project
+-- application_id  0x43615273 ("CaRs"): the file is a response store of ours
 -- user_version    version of this layout; a higher one is never opened
 --
 -- A crash before COMMIT leaves an empty file, which the next opening lays out.

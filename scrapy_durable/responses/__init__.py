@@ -1,0 +1,1 @@
+"""The response store: what was fetched, kept so that it is not asked for again."""

@@ -7,15 +7,16 @@ import errno
 import ipaddress
 import socket
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
+from typing import TYPE_CHECKING, ClassVar, NoReturn, cast
 
-from aiohttp import ClientHttpProxyError, ClientResponseError, TCPConnector
+from aiohttp import ClientHttpProxyError, ClientResponseError
 from aiohttp.abc import AbstractResolver, ResolveResult
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.exceptions import DownloadFailedError
 from scrapy.http import Headers
 
 from scrapy_durable.config import Config
+from scrapy_durable.engine import connect_with
 from scrapy_durable.heads import BoundedResponseHandler
 from scrapy_durable.origins import host_of
 from scrapy_durable.proxies import TunnelRefused
@@ -123,10 +124,7 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
         self._watching: asyncio.Task[None] | None = None
         allowed = Config.from_settings(crawler.settings).allowed_origins
         guarded = [host for host in map(host_of, allowed) if is_public_name(host)]
-        connector = cast("TCPConnector", self._session.connector)
-        connector._factory = cast("Any", partial(BoundedResponseHandler, loop=connector._loop))
-        if guarded:
-            connector._resolver = GuardedResolver(connector._resolver, guarded)
+        connect_with(self, BoundedResponseHandler, partial(GuardedResolver, hosts=guarded))
 
     async def download_request(self, request: Request) -> Response:
         """Ask. Raises `RequestFailed` when the crawl is being stopped, and what Scrapy's handler raises."""

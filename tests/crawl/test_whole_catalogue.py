@@ -16,19 +16,29 @@ from tests.standin import PAGE_PATH, SPEC_PATH
 
 
 @pytest.fixture(scope="module")
-def run(shared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawl]:
-    """A crawl that has ended complete, in pages of 20 and batches of 50."""
+def crawled(
+    shared_site: Site, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Crawl, list[dict[str, Any]]]]:
+    """A crawl that has ended complete, in pages of 20 and batches of 50, and what it asked for: read at once, since
+    other tests' crawls come after it.
+    """
     directory = tmp_path_factory.mktemp("whole")
     sizes = {"CARS_PAGE_SIZE": 20, "CARS_BATCH_SIZE": 50}
+    shared_site.standin.faults([])
+    shared_site.standin.reset_journal()
     with crawl(shared_site.url, directory / "data", jobdir=directory / "job", settings=sizes) as run:
         assert run.wait(SECONDS) == 0, run.log
-        yield run
+        yield run, shared_site.standin.journal()
 
 
-@pytest.fixture(scope="module")
-def journal(run: Crawl, shared_site: Site) -> list[dict[str, Any]]:
-    """What that crawl asked for."""
-    return shared_site.standin.journal()
+@pytest.fixture
+def run(crawled: tuple[Crawl, list[dict[str, Any]]]) -> Crawl:
+    return crawled[0]
+
+
+@pytest.fixture
+def journal(crawled: tuple[Crawl, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return crawled[1]
 
 
 @pytest.fixture

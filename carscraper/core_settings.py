@@ -34,8 +34,11 @@ def set_core_settings(settings: BaseSettings) -> None:
         },
         priority="spider",
     )
-    # The allow-list replaces it, and it costs a call per request.
-    settings["DOWNLOADER_MIDDLEWARES"]["scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"] = None
+    # The allow-list replaces it, and it costs a call per request. Set as a whole: what is set inside is undone when the
+    # process applies the project's settings again.
+    offsite = {"scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None}
+    components = {**settings.getdict("DOWNLOADER_MIDDLEWARES"), **offsite}
+    settings.set("DOWNLOADER_MIDDLEWARES", components, priority="spider")
 
 
 def with_core_settings(settings: BaseSettings) -> BaseSettings:

@@ -116,7 +116,7 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
     """
 
     experimental: ClassVar[bool] = False  # its warning is for those who have not tested it
-    lazy: ClassVar[bool] = True  # made with the first request: `scrapy shell` has no loop running before
+    lazy = True  # made with the first request: `scrapy shell` has no loop running before
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)

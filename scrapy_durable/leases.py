@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_durable.frontier.contract import Burial, Held, Lease, Outbox, Retry
 
@@ -51,6 +51,8 @@ class Task:
     marks: list[tuple[DurableStore, int]] = field(default_factory=list)
     passed_on: int = 0
     """Items that this worker had passed on when it finished."""
+    errback: Callable[..., Any] | None = None
+    """What the request has lost for as long as the engine has it in hand, since it is put off and has not failed."""
 
     @property
     def held(self) -> Held:
@@ -76,6 +78,11 @@ class Task:
     def give_back(self) -> None:
         """When it finishes, queue it again at once, as if it had not been handed out."""
         self.outcome = self.held
+
+    def silence(self, request: Request) -> None:
+        """Have Scrapy not tell the request's errback that it ends here: it will be handed out again."""
+        if request.errback is not None:
+            self.errback, request.errback = request.errback, None
 
 
 class Leases:
@@ -195,6 +202,8 @@ class Leases:
             if request in scraping:
                 continue
             del self._tasks[request]
+            if task.errback is not None:
+                request.errback = task.errback  # one that was kept in memory is handed out as it is
             if task.outcome is None and self.results_expected and not task.seen:
                 logger.error("Gave up %s, which was dropped on its way back; see the log before", request)
                 task.bury("dropped on its way back from the site")

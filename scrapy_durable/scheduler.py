@@ -253,7 +253,9 @@ class FrontierScheduler(BaseScheduler):
 
     def retry(self, request: Request, delay: float, reason: str) -> None:
         """When the leased request finishes, queue it again after `delay` seconds instead of acknowledging it."""
-        self._leases[request].retry(delay, reason)
+        task = self._leases[request]
+        task.retry(delay, reason)
+        task.silence(request)
 
     def bury(self, request: Request, reason: str) -> bool:
         """When the leased request finishes, make it a dead letter instead of acknowledging it.
@@ -265,7 +267,9 @@ class FrontierScheduler(BaseScheduler):
 
     def give_back(self, request: Request) -> None:
         """When the leased request finishes, queue it again at once, as if it had not been handed out."""
-        self._leases[request].give_back()
+        task = self._leases[request]
+        task.give_back()
+        task.silence(request)
 
     def pause(self, request: Request, seconds: float) -> None:
         """Hand out nothing more for the request's site, to any worker, for `seconds`."""

@@ -252,3 +252,18 @@ def test_a_first_word_stands_against_a_burial_but_a_retry_overrules() -> None:
     assert task.outcome == Retry(lease(1).held, 5.0, "after all")
     with pytest.raises(KeyError):
         leases[Request("http://other/")]
+
+
+def test_the_errback_of_what_is_put_off_hears_nothing_and_is_there_again_at_the_next_time() -> None:
+    def errback(failure: object) -> None: ...
+
+    outbox = Outbox()
+    leases = Leases(outbox, ROOM, SECONDS)
+    request = Request("http://site/", errback=errback)
+    leases.hand_out(request, lease(1))
+    leases[request].retry(1.0, "status 503")
+    leases[request].silence(request)
+    assert request.errback is None
+    leases.sweep((), ())
+    assert request.errback is errback
+    assert len(outbox.retries) == 1

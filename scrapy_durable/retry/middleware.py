@@ -76,7 +76,8 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         if delay is not None:
             logger.warning("The site asks to wait for %.0f s (%s)", delay, fault)
             scheduler.pause(request, delay)
-        self.try_later(scheduler, request, fault, response.body, delay or 0.0)
+        if not self.try_later(scheduler, request, fault, response.body, delay or 0.0) and request.errback:
+            return response  # as in Scrapy: the errback is given it in an `HttpError`
         raise RequestFailed(fault)
 
     def process_exception(
@@ -89,7 +90,8 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         if scheduler is None or scheduler.attempt(request) is None:
             return super().process_exception(request, exception)
         reason = f"{type(exception).__name__}: {exception}"
-        self.try_later(scheduler, request, reason)
+        if not self.try_later(scheduler, request, reason) and request.errback:
+            return None
         raise RequestFailed(reason) from exception
 
     def try_later(
@@ -99,20 +101,24 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         reason: str,
         body: bytes = b"",
         at_least: float = 0.0,
-    ) -> None:
-        """Have a leased request tried again after `at_least` seconds, or buried when its tries are used up."""
+    ) -> bool:
+        """Have a leased request tried again after `at_least` seconds. False when its tries are used up: it becomes a
+        dead letter then, unless it has an errback, which is left to deal with it.
+        """
         attempt = scheduler.attempt(request) or 1
         times = request.meta.get("max_retry_times", self.max_retry_times)
         if attempt > times:
             logger.error("Gave up %s after %d tries: %s", request, attempt, reason)
             self.crawler.stats.inc_value("retry/max_reached")
-            scheduler.bury(request, f"{reason}, {attempt} tries{_snippet(body)}")
-            return
+            if not request.errback:
+                scheduler.bury(request, f"{reason}, {attempt} tries{_snippet(body)}")
+            return False
         wait = backoff(attempt, random.random(), self._config.retry_base_delay, self._config.retry_max_delay)
         delay = max(at_least, wait)
         logger.info("Trying %s again in %.1f s (try %d): %s", request, delay, attempt, reason)
         self.crawler.stats.inc_value("retry/count")
         scheduler.retry(request, delay, reason)
+        return True
 
     def _fault(self, request: Request, response: Response) -> str | None:
         """What is wrong with a response, by status and flags; None when it may be an answer."""
@@ -171,8 +177,10 @@ class NoAnswerMiddleware:
         if retry is None or request.meta.get("dont_retry", False):
             logger.error("Gave up %s: %s", request, reason)
             scheduler.bury(request, f"{reason}{_snippet(response.body)}")
-        else:
-            retry.try_later(scheduler, request, reason, response.body)
+        elif not retry.try_later(scheduler, request, reason, response.body):
+            scheduler.bury(
+                request, f"{reason}{_snippet(response.body)}"
+            )  # an errback hears of no callback's error
         return []
 
 

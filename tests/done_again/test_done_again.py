@@ -154,7 +154,7 @@ def test_what_was_lost_with_its_worker_is_a_dead_letter(
     assert {letter.reason for letter in dead} == {reason}, log
     assert log.count(f"which {reason}") == len(dead)
     if end == "kill":
-        assert len(dead) == 10
+        assert len(dead) >= 10  # and those that were answered, but not acknowledged yet
     else:
         assert f"{len(dead)} requests could not be serialized, and are lost with this process" in first.log
 

@@ -1,5 +1,1 @@
 """A core that makes any Scrapy project's crawl survive whatever is killed."""
-
-from scrapy_durable.addon import Addon
-
-__all__ = ["Addon"]

@@ -39,7 +39,8 @@ def test_a_start_that_was_acknowledged_is_not_called_again(
     site.held = {"/late"}
     jobdir = str(tmp_path / "job")
     first = start("family", JOBDIR=jobdir)
-    wait_until(lambda: site.asked["/child"] == 3 and is_done("start", "family", JOBDIR=jobdir), 60)
+    wait_until(lambda: site.asked["/place"] == 3, 60)
+    wait_until(lambda: all(is_done(name, "family", JOBDIR=jobdir) for name in ("start", "nothing")), 60)
     first.kill()
     site.release()
     log = start("family", JOBDIR=jobdir).finish()

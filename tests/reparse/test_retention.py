@@ -95,7 +95,7 @@ def test_when_there_is_no_room_the_oldest_crawl_goes_and_the_specifications_stay
     run = house.crawl(site, settings={"CARS_RESPONSES_MAX_BYTES": bound})
     assert run.wait(SECONDS) == 0, run.log
     kept = house.kept()
-    assert older not in kept
+    assert older not in kept, run.log
     assert kept[0] == newer
     assert len(kept) == 2
     assert site.counts()["specs"] == asked

@@ -336,6 +336,8 @@ async def stored_pages(settings: BaseSettings) -> tuple[list[StoredPages], int]:
             StoredPages(crawl.crawl_id, [PageName.parse(key) for key in crawl.keys], crawl.bytes)
             for crawl in crawls
         ]
+        # By time, as the store goes when it has no room: the names of crawls that began in one second have no order.
+        found.sort(key=lambda pages: max((name.fetched_at for name in pages.names), default=0.0))
         return found, await store.size()
     except ValueError as error:
         raise ConfigurationError(

@@ -101,7 +101,7 @@ sellers' names and places.
 """
 
 CARS_LEAVE_OUT = os.environ.get("CARS_LEAVE_OUT", "")
-"""Attributes of listings that are never kept, by name, parted by commas, `*` for any letters: `agent_*,description`.
+"""Attributes of listings that are never kept, by name, separated by commas, `*` for any letters: `agent_*,description`.
 Empty: all are kept, since only the operator knows what they are needed for.
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from scrapy.settings import get_settings_priority
 from scrapy.utils.misc import load_object
 
 from scrapy_durable.config import Config
@@ -81,6 +82,6 @@ def _replace(settings: BaseSettings, name: str, theirs: str, ours: str) -> None:
     written = next((key for key in components if load_object(key) is found), theirs)
     order = components[written] if written in components else settings[f"{name}_BASE"].get(theirs)
     if order is not None and ours not in components:
-        priority = components.getpriority(written) or 0
-        components.set(written, None, max(priority, 15))
-        components.set(ours, order, max(priority, 15))
+        priority = max(components.getpriority(written) or 0, get_settings_priority("addon"))
+        components.set(written, None, priority)
+        components.set(ours, order, priority)

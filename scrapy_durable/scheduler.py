@@ -457,7 +457,7 @@ class FrontierScheduler(BaseScheduler):
             if worker.worker != self._worker and status.now - worker.last_seen < self._config.lease_seconds
         ]
         if now_at_it:
-            logger.warning("%s is not heeded: %s is at work on this crawl", asked_by, ", ".join(now_at_it))
+            logger.warning("%s is not obeyed: %s is at work on this crawl", asked_by, ", ".join(now_at_it))
         else:
             await self.frontier.forget()
 

@@ -22,7 +22,7 @@ here.
 """
 
 DURABLE_MAX_RETRY_AFTER = os.environ.get("DURABLE_MAX_RETRY_AFTER", "3600")
-"""Seconds that a `Retry-After` is heeded at most."""
+"""Seconds that a `Retry-After` is followed at most."""
 
 DURABLE_RETRY_BASE_DELAY = os.environ.get("DURABLE_RETRY_BASE_DELAY", "1")
 """Seconds that a request waits at most after its first failure; the bound doubles with each further one."""
@@ -44,7 +44,7 @@ the environment.
 """
 
 DURABLE_PROXIES = os.environ.get("DURABLE_PROXIES", "")
-"""Forward proxies, `http://user:password@host:port`, parted by commas; empty: none, or that of `http_proxy` and
+"""Forward proxies, `http://user:password@host:port`, separated by commas; empty: none, or that of `http_proxy` and
 `https_proxy`. Set it in the environment: a command line is seen by everyone on the machine.
 """
 

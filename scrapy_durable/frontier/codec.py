@@ -5,7 +5,7 @@ default: `method`; `headers` (name to list of values, each character a byte); `b
 `body64` (base64 of any other body); `cookies`; `meta`; `cb_kwargs`; `callback` and `errback` (names of
 methods of the spider); `priority`; `dont_filter`; `flags`; `encoding`; and `tagged`, true when values in `meta`,
 `cb_kwargs` and `cookies` are of types that JSON does not have (`tagged.py`). Nothing else is allowed in it. There
-is no pickle: reading a document back runs no code but the constructor of `Request`.
+is no pickle: reading a document back runs no code but the constructor of `Request`, and what `tagged.py` names.
 
 A spider that declares what it queues (`shapes.py`) has no tagged values and no subclasses of `str`: JSON as it is.
 

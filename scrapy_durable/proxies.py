@@ -195,7 +195,7 @@ class ProxiesMiddleware:
         scheduler = frontier_scheduler(self._crawler)
         if scheduler is None:
             return
-        if scheduler.attempt(request) is not None:
+        if scheduler.is_leased(request):
             scheduler.give_back(request)
         if (rest := self._pool.rest(time.monotonic())) > 0:
             scheduler.pause(request, rest)

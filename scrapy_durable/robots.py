@@ -142,7 +142,7 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
             if scheduler and not request.errback and scheduler.bury(request, site.given_up):
                 logger.error("Gave up %s: %s", request, site.given_up)
             raise NotKnownToBeAllowed(site.given_up)
-        if scheduler and scheduler.attempt(request) is not None:
+        if scheduler and scheduler.is_leased(request):
             scheduler.give_back(request)
         self._pause(site, request)
         raise RequestFailed("what robots.txt allows is not known")
@@ -174,7 +174,7 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         time, it has to get another: raises `RequestFailed` then.
         """
         scheduler = frontier_scheduler(self.crawler)
-        if scheduler and scheduler.attempt(request) is not None and scheduler.interval(request) > 0:
+        if scheduler and scheduler.is_leased(request) and scheduler.interval(request) > 0:
             scheduler.give_back(request)
             raise RequestFailed("robots.txt was asked for in its time")
 

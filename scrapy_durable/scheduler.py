@@ -229,12 +229,13 @@ class FrontierScheduler(BaseScheduler):
             and not (self._leases or self._unanswered or self._outbox.says_something)
         )
 
-    def attempt(self, request: Request) -> int | None:
-        """How often a leased request was handed out, this time included; None for one that is not leased
-        (robots.txt).
-        """
-        task = self._leases.get(request)
-        return task.lease.attempt if task else None
+    def is_leased(self, request: Request) -> bool:
+        """False for one that has not come out of the frontier (robots.txt)."""
+        return self._leases.get(request) is not None
+
+    def failures(self, request: Request) -> int:
+        """How often the leased request was put off by `retry` before; a lease that a kill has ended does not count."""
+        return self._leases[request].lease.failures
 
     def expect_results(self) -> None:
         """Somebody calls `note_result` for every request that is not dropped: bury those that are."""

@@ -171,6 +171,7 @@ def _dead_as_json(letters: list[DeadLetter]) -> list[str]:
             "callback": letter.callback,
             "slot": letter.slot,
             "attempts": letter.attempts,
+            "failures": letter.failures,
             "reason": letter.reason,
             "died_at": letter.died_at,
         }

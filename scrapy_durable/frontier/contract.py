@@ -51,9 +51,11 @@ class Lease:
     token: int
     """Fencing token: grows with each hand-out in a crawl; a stale one changes nothing."""
     attempt: int
-    """How often the element was handed out, this time included; 1 at the first."""
+    """How often the element was leased, this time included; 1 at the first."""
     slot: str
     payload: bytes
+    failures: int = 0
+    """How many of the leases before this one ended in a `Retry`; one that expired or was released is no failure."""
 
     @property
     def held(self) -> Held:
@@ -71,8 +73,8 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The request failed for now: queue it again after `delay` seconds, or bury it if its attempts are used
-    up.
+    """The request failed for now: count a failure and queue it again after `delay` seconds, or bury it if its attempts
+    are used up.
     """
 
     held: Held
@@ -96,10 +98,13 @@ class DeadLetter:
     slot: str
     callback: str
     attempts: int
+    """How often it was leased."""
     reason: str
     died_at: float
     """Seconds since the epoch, by the frontier's clock."""
     payload: bytes
+    failures: int = 0
+    """How many of these leases ended in a `Retry`; the last one too, if its attempts were used up by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,8 +325,8 @@ class Frontier(Protocol):
         """The dead letters, oldest first, so many of them after the first `skip`. Works without `begin`."""
 
     async def retry_dead(self) -> int:
-        """Queue every dead letter again, with its attempts back at zero; returns how many. Works without
-        `begin`.
+        """Queue every dead letter again, with its attempts and failures back at zero; returns how many. Works
+        without `begin`.
         """
 
     async def drop_dead(self) -> int:

@@ -124,7 +124,7 @@ _RETRY = Struct(">qQQ")
 _PAUSE = Struct(">Q")
 _PACE = Struct(">Qd")
 _LENGTH_OF_PAYLOAD = Struct(">I")
-_LEASE = Struct(">qQIHI")
+_LEASE = Struct(">qQHHHI")
 _PREFIX_LENGTH = 16
 
 
@@ -355,12 +355,13 @@ class RedisFrontier:
                     reason=reason.decode(errors="replace"),
                     died_at=float(died_at) / 1e6,
                     payload=payload,
+                    failures=failures,
                 )
-                for key, slot, callback, attempts, reason, died_at, payload in _rows(reply, 7)
+                for key, slot, callback, attempts, failures, reason, died_at, payload in _rows(reply, 8)
             ]
 
     async def retry_dead(self) -> int:
-        """Queue every dead letter again, with its attempts back at zero; returns how many."""
+        """Queue every dead letter again, with its attempts and failures back at zero; returns how many."""
         return await self._until_few(RETRY_DEAD)
 
     async def drop_dead(self) -> int:
@@ -636,12 +637,12 @@ def _read_leases(packed: bytes) -> list[Lease]:
     leases = []
     position = 0
     while position < len(packed):
-        key, token, attempt, slot_length, record_length = _LEASE.unpack_from(packed, position)
+        key, token, attempt, failures, slot_length, record_length = _LEASE.unpack_from(packed, position)
         slot = position + _LEASE.size
         record = slot + slot_length
         position = record + record_length
         payload = packed[record + _PREFIX_LENGTH : position]
-        leases.append(Lease(key, token, attempt, packed[slot:record].decode(), payload))
+        leases.append(Lease(key, token, attempt, packed[slot:record].decode(), payload, failures))
     return leases
 
 

@@ -44,9 +44,8 @@ from scrapy_durable.frontier.report import pack_report, read_report
 from scrapy_durable.frontier.sqlite_change import CRAWL, EXCHANGE, Change, Ledger, load_statements
 
 APPLICATION_ID = 0x63617266
-SCHEMA_VERSION = 3
-UPGRADED_VERSION = 2
-"""The earlier layout that is brought to the present one when it is opened."""
+SCHEMA_VERSION = 4
+"""The layout of `sql/schema.sql`; a file of another one is refused, since no release is out whose crawls go on."""
 BUSY_TIMEOUT = 5.0
 """Seconds to wait for another process that is writing: `scrapy queue` beside a crawl."""
 SWEEP = 1000
@@ -57,7 +56,6 @@ KEEP = 3600.0
 STATUS = load_statements("status")
 DEAD_LETTERS = load_statements("dead")
 FORGET = load_statements("forget")
-UPGRADE = load_statements("upgrade_2")
 
 
 class SqliteFrontier:
@@ -181,7 +179,7 @@ class SqliteFrontier:
             return [DeadLetter(*row) for row in db.execute(DEAD_LETTERS.list, (limit, skip))]
 
     async def retry_dead(self) -> int:
-        """Queue every dead letter again, with its attempts back at zero; returns how many."""
+        """Queue every dead letter again, with its attempts and failures back at zero; returns how many."""
         if self._is_absent():
             return 0
         with self._transaction() as db:
@@ -275,7 +273,7 @@ class SqliteFrontier:
             return connection
         if create and not self._path.exists():
             _make_file(self._path)
-        version = check_header(self._path)
+        check_header(self._path)
         try:
             with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)) as reader:
                 reader.execute(EXCHANGE.read_crawl).fetchall()
@@ -290,8 +288,6 @@ class SqliteFrontier:
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA cache_size = -65536")
             connection.execute("PRAGMA wal_autocheckpoint = 4000")
-            if version == UPGRADED_VERSION:
-                _upgrade(connection)
         except sqlite3.Error as error:
             raise _translated(error, self._path, opening=True) from error
         return connection
@@ -386,11 +382,8 @@ def _read_workers(db: sqlite3.Connection, since: float) -> list[WorkerStatus]:
     ]
 
 
-def check_header(path: Path) -> int:
-    """The version of the layout, from the first bytes of `path`.
-
-    Raises `ForeignFile` unless it is a frontier of a layout that this release can use.
-    """
+def check_header(path: Path) -> None:
+    """Look at the first bytes of `path`. Raises `ForeignFile` unless it is a frontier of the layout of this release."""
     with path.open("rb") as file:
         header = file.read(100)
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
@@ -398,24 +391,11 @@ def check_header(path: Path) -> int:
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise ForeignFile(f"{path} is a SQLite file of another program; move it away to crawl with this path")
     version = int.from_bytes(header[60:64], "big")
-    if version not in (SCHEMA_VERSION, UPGRADED_VERSION):
+    if version != SCHEMA_VERSION:
         raise ForeignFile(
-            f"{path} has schema version {version}, and this release knows only {SCHEMA_VERSION}"
+            f"{path} was made by {'a newer' if version > SCHEMA_VERSION else 'an older'} release (layout {version}, "
+            f"this one has {SCHEMA_VERSION}): finish its crawl with that release, or move it away to begin anew"
         )
-    return version
-
-
-def _upgrade(connection: sqlite3.Connection) -> None:
-    """Bring a file of layout 2 to the present one, unless another process was first."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if connection.execute("PRAGMA user_version").fetchone() == (UPGRADED_VERSION,):
-            for statement in vars(UPGRADE).values():
-                connection.execute(statement)
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
 
 
 def _schema() -> str:

@@ -152,8 +152,8 @@ class Change:
                 self._done[slot, callback] += 1
 
     def retry(self, retries: list[Retry]) -> list[int]:
-        """Queue these again, after their delay; returns the keys of those buried because their attempts are
-        used up.
+        """Count a failure, and queue these again after their delay; returns the keys of those buried because their
+        attempts are used up.
         """
         buried = []
         for retry in retries:
@@ -161,6 +161,7 @@ class Change:
             if lease is None:
                 continue
             number, _, _, attempts = lease
+            self._db.execute(EXCHANGE.fail, (number,))
             if attempts >= self._max_attempts:
                 self._db.execute(EXCHANGE.bury, (self.now, _storable(retry.reason), number))
                 self.ledger.unfinished -= 1
@@ -237,11 +238,11 @@ class Change:
         if room > 0:
             rows = self._db.execute(EXCHANGE.ready, (slot, min(room, share))).fetchall()
             number = len(rows)
-            for element, key, attempts, payload in rows:
+            for element, key, attempts, failures, payload in rows:
                 token = self.ledger.next_token
                 self.ledger.next_token += 1
                 self._db.execute(EXCHANGE.lease, (attempts + 1, token, self._deadline, self._worker, element))
-                leases.append(Lease(key, token, attempts + 1, name, payload))
+                leases.append(Lease(key, token, attempts + 1, name, payload, failures))
         if leases and interval > 0:
             self._db.execute(EXCHANGE.space_out, (self.now + interval, leases[-1].token, slot))
             self.roused.add(slot)

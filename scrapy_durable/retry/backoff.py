@@ -9,15 +9,15 @@ _LONGEST_DATE = 100
 """Characters; a date has 29."""
 
 
-def backoff(attempt: int, chance: float, base: float, longest: float) -> float:
-    """Seconds to wait after the `attempt`-th try (1 is the first) failed: exponential, with full jitter.
+def backoff(tries: int, chance: float, base: float, longest: float) -> float:
+    """Seconds to wait after so many tries have failed (1 after the first): exponential, with full jitter.
 
     `chance` is drawn evenly from [0, 1); `base` is the first upper bound in seconds, which doubles with each
     try and never exceeds `longest`. Full jitter spreads the retries of many workers over the whole interval,
     so they do not come back together; see Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture
     Blog, 2015.
     """
-    return chance * min(longest, base * 2.0 ** min(attempt - 1, 32))
+    return chance * min(longest, base * 2.0 ** min(tries - 1, 32))
 
 
 def retry_after(header: str, now: datetime, longest: float) -> float | None:

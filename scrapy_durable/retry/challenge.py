@@ -71,7 +71,7 @@ class ChallengeMiddleware:
             return response
         self._crawler.stats.inc_value("challenge/count")
         scheduler = frontier_scheduler(self._crawler)
-        if scheduler and scheduler.attempt(request) is not None:
+        if scheduler and scheduler.is_leased(request):
             scheduler.give_back(request)
         why = f"{request.url} was answered with a challenge (status {response.status}); ask the site's owner for access"
         stop_crawl(self._crawler, "challenge", why)

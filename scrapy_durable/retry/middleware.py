@@ -39,13 +39,14 @@ class RequestFailed(IgnoreRequest):
 
 
 class RetryMiddleware(ScrapyRetryMiddleware):
-    """Scrapy's retry, with a place to wait: the frontier, until a time that grows with every try.
+    """Scrapy's retry, with a place to wait: the frontier, until a time that grows with every failure.
 
     `RETRY_ENABLED`, `RETRY_TIMES`, `RETRY_HTTP_CODES`, `RETRY_EXCEPTIONS`, and `dont_retry` and
     `max_retry_times` in `meta` mean what they mean to Scrapy. Beside those statuses and exceptions, bodies
     that are not whole or too large are tried again, and what a proxy refused. A `Retry-After` holds up the
     whole site, for every worker, for at most `DURABLE_MAX_RETRY_AFTER` seconds. After the last try the request
-    becomes a dead letter, with the reason and the beginning of the body.
+    becomes a dead letter, with the reason and the beginning of the body. A lease that a kill has ended is no try:
+    `DURABLE_MAX_ATTEMPTS` limits those.
 
     Requests that are not leased (all under another scheduler) are retried the way Scrapy does it.
 
@@ -70,7 +71,7 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         if fault is None or request.meta.get("dont_retry", False):
             return response
         scheduler = frontier_scheduler(self.crawler)
-        if scheduler is None or scheduler.attempt(request) is None:
+        if scheduler is None or not scheduler.is_leased(request):
             return super().process_response(request, response)
         delay = self._asked_to_wait(response)
         if delay is not None:
@@ -87,7 +88,7 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         if not isinstance(exception, self.exceptions_to_retry) or request.meta.get("dont_retry", False):
             return None
         scheduler = frontier_scheduler(self.crawler)
-        if scheduler is None or scheduler.attempt(request) is None:
+        if scheduler is None or not scheduler.is_leased(request):
             return super().process_exception(request, exception)
         reason = f"{type(exception).__name__}: {exception}"
         if not self.try_later(scheduler, request, reason) and request.errback:
@@ -102,20 +103,20 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         body: bytes = b"",
         at_least: float = 0.0,
     ) -> bool:
-        """Have a leased request tried again after `at_least` seconds. False when its tries are used up: it becomes a
+        """Have a leased request tried again after `at_least` seconds. False when it has failed too often: it becomes a
         dead letter then, unless it has an errback, which is left to deal with it.
         """
-        attempt = scheduler.attempt(request) or 1
+        tries = scheduler.failures(request) + 1
         times = request.meta.get("max_retry_times", self.max_retry_times)
-        if attempt > times:
-            logger.error("Gave up %s after %d tries: %s", request, attempt, reason)
+        if tries > times:
+            logger.error("Gave up %s after %d tries: %s", request, tries, reason)
             self.crawler.stats.inc_value("retry/max_reached")
             if not request.errback:
-                scheduler.bury(request, f"{reason}, {attempt} tries{_snippet(body)}")
+                scheduler.bury(request, f"{reason}, {tries} tries{_snippet(body)}")
             return False
-        wait = backoff(attempt, random.random(), self._config.retry_base_delay, self._config.retry_max_delay)
+        wait = backoff(tries, random.random(), self._config.retry_base_delay, self._config.retry_max_delay)
         delay = max(at_least, wait)
-        logger.info("Trying %s again in %.1f s (try %d): %s", request, delay, attempt, reason)
+        logger.info("Trying %s again in %.1f s (try %d): %s", request, delay, tries, reason)
         self.crawler.stats.inc_value("retry/count")
         scheduler.retry(request, delay, reason)
         return True
@@ -166,7 +167,7 @@ class NoAnswerMiddleware:
             return None
         request = response.request
         scheduler = frontier_scheduler(self._crawler)
-        if request is None or scheduler is None or scheduler.attempt(request) is None:
+        if request is None or scheduler is None or not scheduler.is_leased(request):
             return None
         self._crawler.stats.inc_value("retry/no_answer")
         self._crawler.signals.send_catch_log(refused_answer, error=exception, request=request)

@@ -27,7 +27,8 @@ _INHERITED = ("PATH", "HOME", "LANG", "COVERAGE_PROCESS_START")
 
 
 class Site:
-    """`asked` counts by path, before the answer; a path in `held` is answered when it is taken out of there.
+    """`asked` counts by path, before the answer; a path in `held` is answered when it is taken out of there. One in
+    `failing` is answered with 503 so many times before, at once.
 
     `/moved` redirects to `/place`; all else is an empty page.
     """
@@ -35,13 +36,13 @@ class Site:
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
         self.held: set[str] = set()
+        self.failing: Counter[str] = Counter()
         self._changed = threading.Condition()
         site = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                site._wait(self.path)
-                self.send_response(302 if self.path == "/moved" else 200)
+                self.send_response(site._status(self.path))
                 if self.path == "/moved":
                     self.send_header("Location", "/place")
                 self.send_header("Content-Type", "text/html")
@@ -56,10 +57,15 @@ class Site:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def _wait(self, path: str) -> None:
+    def _status(self, path: str) -> int:
+        """What a path is answered with, after the time for which it is held."""
         with self._changed:
             self.asked[path] += 1
+            if self.failing[path] > 0:
+                self.failing[path] -= 1
+                return 503
             self._changed.wait_for(lambda: path not in self.held, 120)
+        return 302 if path == "/moved" else 200
 
     def release(self) -> None:
         """Answer everything."""

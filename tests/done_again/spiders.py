@@ -90,7 +90,22 @@ class Failing(scrapy.Spider):
         pass
 
 
-SPIDERS = {spider.name: spider for spider in (Family, Lambdas, Slow, Failing)}
+class One(scrapy.Spider):
+    """One request, and what becomes of it."""
+
+    name = "one"
+
+    async def start(self):
+        yield scrapy.Request(f"{self.site}/page", errback=self.failed, dont_filter=True)
+
+    def parse(self, response):
+        self.logger.info("Answered")
+
+    def failed(self, failure):
+        self.logger.info("Told of a failure")
+
+
+SPIDERS = {spider.name: spider for spider in (Family, Lambdas, Slow, Failing, One)}
 
 if __name__ == "__main__":
     name, site, settings = sys.argv[1:]

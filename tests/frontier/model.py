@@ -28,6 +28,7 @@ class Element:
     state: str = "waiting"
     not_before: float | None = None
     attempts: int = 0
+    failures: int = 0
     token: int = 0
     deadline: float = 0.0
     worker: str = ""
@@ -72,6 +73,7 @@ class Model:
                 element.state = "done"
         for retry in outbox.retries:
             if element := self._find(retry.held, stale):
+                element.failures += 1
                 if element.attempts >= MAX_ATTEMPTS:
                     element.state = "dead"
                     buried.append(retry.held.key)
@@ -152,6 +154,7 @@ class Model:
             assert self._free(element.slot), "within the cap"
             assert lease.token > self.last_token, "a higher token than any before"
             assert lease.attempt == element.attempts + 1 <= MAX_ATTEMPTS
+            assert lease.failures == element.failures
             assert (lease.slot, lease.payload) == (element.slot, element.payload)
             self.last_token = element.token = lease.token
             element.attempts += 1
@@ -205,7 +208,8 @@ class Model:
     def retry_dead(self) -> int:
         dead = [element for element in self.elements.values() if element.state == "dead"]
         for element in dead:
-            element.state, element.attempts, element.not_before = "waiting", 0, None
+            element.state, element.not_before = "waiting", None
+            element.attempts = element.failures = 0
         if dead:
             self.claimer = None
         return len(dead)

@@ -497,6 +497,37 @@ async def test_a_retry_waits_for_its_delay_and_counts_its_attempt(backend: Backe
     assert again.payload == lease.payload
 
 
+async def test_a_retry_is_a_failure_and_a_lease_that_expires_or_is_released_is_none(backend: Backend) -> None:
+    frontier = await begun(backend)
+    (lease,) = (await frontier.exchange(entries(1), 1)).leases
+    assert (lease.attempt, lease.failures) == (1, 0)
+    (lease,) = (await frontier.exchange(Outbox(retries=[Retry(held(lease)[0], 0, "503")]), 1)).leases
+    assert (lease.attempt, lease.failures) == (2, 1)
+    (lease,) = (await frontier.exchange(Outbox(returns=held(lease)), 1)).leases
+    assert (lease.attempt, lease.failures) == (2, 1)
+    await frontier.exchange(Outbox(landed=held(lease), renewals=held(lease)), 0)
+    backend.advance(LEASE)
+    (lease,) = (await frontier.exchange(Outbox(), 1)).leases
+    assert (lease.attempt, lease.failures) == (3, 1)
+    await frontier.exchange(Outbox(burials=[Burial(held(lease)[0], "404")]), 0)
+    (letter,) = await frontier.dead_letters()
+    assert (letter.attempts, letter.failures) == (3, 1)
+    await frontier.retry_dead()
+    (lease,) = (await frontier.exchange(Outbox(), 1)).leases
+    assert (lease.attempt, lease.failures) == (1, 0)
+
+
+async def test_a_failure_is_kept_while_its_request_is_delayed_and_takes_another_time(
+    backend: Backend,
+) -> None:
+    frontier = await begun(backend)
+    (lease,) = (await frontier.exchange(entries(1), 1)).leases
+    await frontier.exchange(Outbox(retries=[Retry(held(lease)[0], 100, "503")]), 0)
+    await frontier.exchange(entries(1), 0)
+    (lease,) = (await frontier.exchange(Outbox(), 1)).leases
+    assert (lease.attempt, lease.failures) == (2, 1)
+
+
 async def test_a_retry_is_buried_when_its_attempts_are_used_up(backend: Backend) -> None:
     frontier = await begun(backend)
     outbox = entries(1)
@@ -508,7 +539,8 @@ async def test_a_retry_is_buried_when_its_attempts_are_used_up(backend: Backend)
     assert inbox.buried == [1]
     assert inbox.unfinished == 0
     (letter,) = await frontier.dead_letters()
-    assert (letter.reason, letter.attempts, letter.payload) == ("status 503", MAX_ATTEMPTS, b"payload of 1")
+    assert (letter.reason, letter.payload) == ("status 503", b"payload of 1")
+    assert (letter.attempts, letter.failures) == (MAX_ATTEMPTS, MAX_ATTEMPTS)
 
 
 async def test_a_lease_that_always_expires_is_buried_when_its_attempts_are_used_up(backend: Backend) -> None:
@@ -521,6 +553,7 @@ async def test_a_lease_that_always_expires_is_buried_when_its_attempts_are_used_
     assert keys(await frontier.exchange(outbox, 1)) == []
     (letter,) = await frontier.dead_letters()
     assert letter.reason == f"lease expired after {MAX_ATTEMPTS} attempts"
+    assert (letter.attempts, letter.failures) == (MAX_ATTEMPTS, 0)
 
 
 # Dead letters.

@@ -15,7 +15,6 @@ import pytest
 
 from scrapy_durable.exceptions import (
     ConfigurationError,
-    ForeignCrawl,
     ForeignFile,
     FrontierError,
     FrontierUnavailable,
@@ -123,7 +122,7 @@ def foreign_sqlite(path: Path) -> None:
         connection.execute("CREATE TABLE work (id INTEGER)")
 
 
-def of_another_version(path: Path) -> None:
+def of_another_release(path: Path, by: int) -> None:
     async def make() -> None:
         frontier = SqliteFrontier(path, worker="w", limits={}, default_limit=SlotLimit(0))
         await frontier.begin("crawl")
@@ -131,7 +130,15 @@ def of_another_version(path: Path) -> None:
 
     asyncio.run(make())
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 99")
+        connection.execute(f"PRAGMA user_version = {sqlite_module.SCHEMA_VERSION + by}")
+
+
+def of_an_older_release(path: Path) -> None:
+    of_another_release(path, -1)
+
+
+def of_a_newer_release(path: Path) -> None:
+    of_another_release(path, 1)
 
 
 def text(path: Path) -> None:
@@ -160,7 +167,16 @@ def ours_by_its_header_only(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [foreign_sqlite, of_another_version, text, empty, corrupt, ours_by_its_header_only]
+    "make",
+    [
+        foreign_sqlite,
+        of_an_older_release,
+        of_a_newer_release,
+        text,
+        empty,
+        corrupt,
+        ours_by_its_header_only,
+    ],
 )
 def test_a_file_that_is_not_ours_is_refused_and_left_as_it_is(tmp_path: Path, make: object) -> None:
     path = tmp_path / "frontier.sqlite"
@@ -173,49 +189,12 @@ def test_a_file_that_is_not_ours_is_refused_and_left_as_it_is(tmp_path: Path, ma
             with pytest.raises(ForeignFile) as caught:
                 await call
             assert str(path) in str(caught.value)
+            assert "\n" not in str(caught.value)
             for frontier in backend._opened:
                 await frontier.close()
 
     asyncio.run(refuse())
     assert path.read_bytes() == before
-
-
-# Files of the layout before.
-
-
-def take_back_to_layout_2(path: Path) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for column in ("identity", "clock", "ahead"):
-            connection.execute(f"ALTER TABLE crawl DROP COLUMN {column}")
-        connection.execute("ALTER TABLE worker DROP COLUMN report")
-        connection.execute("PRAGMA user_version = 2")
-
-
-async def test_an_earlier_file_goes_on_with_what_it_holds_but_not_as_a_crawl_that_says_what_it_is_of(
-    on_file: SqliteBackend,
-) -> None:
-    assert on_file.path is not None
-    frontier = await begun(on_file)
-    await frontier.exchange(entries(1, 2), 0)
-    await frontier.close()
-    take_back_to_layout_2(on_file.path)
-    assert (await on_file.open("cli").status()).total.queued == 2
-    frontier = on_file.open()
-    with pytest.raises(ForeignCrawl, match="did not say of what"):
-        await frontier.begin("crawl", "https://a")
-    assert (await frontier.begin("crawl")).resumed
-    await frontier.exchange(Outbox(report={"kept": 1}), 0)
-    await frontier.forget()
-    assert not (await frontier.begin("crawl", "https://a")).resumed
-
-
-async def test_an_earlier_file_whose_crawl_is_over_is_begun_with(on_file: SqliteBackend) -> None:
-    assert on_file.path is not None
-    frontier = await begun(on_file)
-    await frontier.forget()
-    await frontier.close()
-    take_back_to_layout_2(on_file.path)
-    assert not (await on_file.open().begin("crawl", "https://a")).resumed
 
 
 # What the disk does.

@@ -451,6 +451,19 @@ def test_redis_that_does_twice_what_is_said_twice_is_caught(
     assert_caught(lambda: RedisStore(redis7))
 
 
+def test_sqlite_that_counts_no_failure_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_change.EXCHANGE, "fail", "SELECT ?")
+    assert_caught(lambda: SqliteStore(tmp_path / "frontier.sqlite"))
+
+
+def test_redis_that_counts_no_failure_is_caught(redis7: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    careless = mutate(
+        redis_module.EXCHANGE, "pack_tries(attempt, failures + 1)", "pack_tries(attempt, failures)"
+    )
+    monkeypatch.setattr(redis_module, "EXCHANGE", careless)
+    assert_caught(lambda: RedisStore(redis7))
+
+
 def test_redis_without_caps_is_caught(redis7: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     uncapped = mutate(redis_module.EXCHANGE, "if cap == 0 then", "if cap > 0 then")
     monkeypatch.setattr(redis_module, "EXCHANGE", uncapped)

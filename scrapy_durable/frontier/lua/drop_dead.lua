@@ -10,7 +10,7 @@ local most = tonumber(ARGV[1])
 if not redis.call('HGET', CRAWL, 'id') then return 0 end
 local keys = redis.call('ZRANGE', DEATHS, 0, most - 1)
 for _, key in ipairs(keys) do
-    local _, prefix = unpack_death(redis.call('HGET', DEAD, key))
+    local _, _, prefix = unpack_death(redis.call('HGET', DEAD, key))
     local slot, _, _, callback = unpack_prefix(prefix)
     redis.call('HINCRBY', TALLY, 'pushed:' .. slot .. ':' .. callback, -1)
     redis.call('HDEL', DEAD, key)

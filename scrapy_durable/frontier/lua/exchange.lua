@@ -21,7 +21,7 @@
 --       19 the worker's own numbers, kept as they come in place of those before; empty: those before stay
 -- Returns {unfinished elements,
 --          microseconds until the next delay, pause or interval ends that holds something back (-1: none does),
---          leases: a string of key (8 bytes), token (8), attempt (4), length of the slot's name (2), length of the
+--          leases: a string of key (8 bytes), token (8), attempt (2), failures (2), length of the slot's name (2), length of the
 --              record (4), name, record (16 bytes that are of no use to the caller, and the payload); and so on,
 --          refused entries: a string of keys,
 --          stale messages: a string of keys and tokens (8 bytes each),
@@ -121,10 +121,10 @@ local function slot_name(slot)
     return redis.call('HGET', NAMES, 'slot#' .. slot)
 end
 
--- Put a lease into the answer, and return its head: key, token, attempt, two lengths. The record goes as it is: Lua interns every string
+-- Put a lease into the answer, and return its head: key, token, attempt, failures, two lengths. The record goes as it is: Lua interns every string
 -- that it makes, and payloads are long and much alike.
-local function give(key, token, attempt, name, record)
-    local head = key .. struct.pack('>I8I4I2I4', token, attempt, #name, #record)
+local function give(key, token, attempt, failures, name, record)
+    local head = key .. struct.pack('>I8I2I2I2I4', token, attempt, failures, #name, #record)
     leases[#leases + 1], leases[#leases + 2], leases[#leases + 3] = head, name, record
     return head
 end
@@ -143,9 +143,9 @@ if last then
             local key, token = struct.unpack('>c8I8', last.given, i)
             local lease = redis.call('HGET', LEASES, key)
             if lease then
-                local current, attempt, _, _, slot = unpack_lease(lease)
+                local current, attempt, failures, _, _, slot = unpack_lease(lease)
                 if current == token then
-                    give(key, token, attempt, slot_name(slot), redis.call('HGET', ELEMENTS, key))
+                    give(key, token, attempt, failures, slot_name(slot), redis.call('HGET', ELEMENTS, key))
                 end
             end
         end
@@ -214,8 +214,8 @@ local function delay(member, due)
     count_waiting(arrival_of(member), 1)
 end
 
-local function bury(key, attempts, prefix, reason)
-    redis.call('HSET', DEAD, key, pack_death(attempts, prefix, reason))
+local function bury(key, attempts, failures, prefix, reason)
+    redis.call('HSET', DEAD, key, pack_death(attempts, failures, prefix, reason))
     redis.call('ZADD', DEATHS, decimal(now), key)
 end
 
@@ -223,13 +223,13 @@ end
 -- lease, since a new lease ends later than those that the worker has.
 
 local function reclaim(key, lease)
-    local _, attempt, has_landed, _, slot = unpack_lease(lease)
+    local _, attempt, failures, has_landed, _, slot = unpack_lease(lease)
     redis.call('HDEL', LEASES, key)
     if has_landed == 0 then leave_wire(slot) end
     if attempt >= max_attempts then
-        bury(key, attempt, prefix_of(lease), 'lease expired after ' .. attempt .. ' attempts')
+        bury(key, attempt, failures, prefix_of(lease), 'lease expired after ' .. attempt .. ' attempts')
     else
-        redis.call('HSET', ATTEMPTS, key, attempt)
+        redis.call('HSET', ATTEMPTS, key, pack_tries(attempt, failures))
         queue(member_of(lease))
     end
 end
@@ -242,7 +242,7 @@ if #suspects > 0 then
     for i = 1, #all, 2 do
         local holder = holder_of(all[i + 1])
         if first_end[holder] then
-            local _, _, _, ends = unpack_lease(all[i + 1])
+            local _, _, _, _, ends = unpack_lease(all[i + 1])
             if ends <= now then
                 reclaim(all[i], all[i + 1])
             else
@@ -370,20 +370,20 @@ end
 
 local ended, forgotten = {}, {}
 
--- The lease that a message ends, then its attempt, slot and callback; nil if the message is stale.
+-- The lease that a message ends, then its attempt, failures, slot and callback; nil if the message is stale.
 local function finish_lease(message)
     local key, lease = message[1], find(message)
     if not lease then return end
-    local _, attempt, has_landed, _, slot, _, _, callback = unpack_lease(lease)
+    local _, attempt, failures, has_landed, _, slot, _, _, callback = unpack_lease(lease)
     if has_landed == 0 then leave_wire(slot) end
     held[key] = nil
     ended[#ended + 1] = key
-    return lease, attempt, slot, callback
+    return lease, attempt, failures, slot, callback
 end
 
 local function rewrite(key, lease, has_landed, ends)
-    local token, attempt = unpack_lease(lease)
-    held[key] = pack_lease(token, attempt, has_landed, ends, member_of(lease), holder_of(lease))
+    local token, attempt, failures = unpack_lease(lease)
+    held[key] = pack_lease(token, attempt, failures, has_landed, ends, member_of(lease), holder_of(lease))
     redis.call('HSET', LEASES, key, held[key])
 end
 
@@ -391,7 +391,7 @@ end
 local function land(message)
     local lease = find(message)
     if not lease then return end
-    local _, _, has_landed, ends, slot = unpack_lease(lease)
+    local _, _, _, has_landed, ends, slot = unpack_lease(lease)
     if has_landed == 1 then return end
     leave_wire(slot)
     rewrite(message[1], lease, 1, ends)
@@ -413,7 +413,7 @@ for _, message in ipairs(unsent) do
 end
 
 for _, message in ipairs(acks) do
-    local lease, _, slot, callback = finish_lease(message)
+    local lease, _, _, slot, callback = finish_lease(message)
     if lease then
         forgotten[#forgotten + 1] = message[1]
         redis.call('SADD', KEYS[message[3]], message[4])
@@ -422,12 +422,12 @@ for _, message in ipairs(acks) do
 end
 
 for _, message in ipairs(retries) do
-    local lease, attempt = finish_lease(message)
+    local lease, attempt, failures = finish_lease(message)
     if lease and attempt >= max_attempts then
-        bury(message[1], attempt, prefix_of(lease), message[4])
+        bury(message[1], attempt, failures + 1, prefix_of(lease), message[4])
         buried = buried .. message[1]
     elseif lease then
-        redis.call('HSET', ATTEMPTS, message[1], attempt)
+        redis.call('HSET', ATTEMPTS, message[1], pack_tries(attempt, failures + 1))
         if message[3] > 0 then
             delay(member_of(lease), now + message[3])
         else
@@ -437,14 +437,14 @@ for _, message in ipairs(retries) do
 end
 
 for _, message in ipairs(burials) do
-    local lease, attempt = finish_lease(message)
-    if lease then bury(message[1], attempt, prefix_of(lease), message[3]) end
+    local lease, attempt, failures = finish_lease(message)
+    if lease then bury(message[1], attempt, failures, prefix_of(lease), message[3]) end
 end
 
 for _, message in ipairs(returns) do
-    local lease, attempt = finish_lease(message)
+    local lease, attempt, failures = finish_lease(message)
     if lease then
-        if attempt > 1 then redis.call('HSET', ATTEMPTS, message[1], attempt - 1) end
+        if attempt > 1 then redis.call('HSET', ATTEMPTS, message[1], pack_tries(attempt - 1, failures)) end
         queue(member_of(lease))
     end
 end
@@ -452,7 +452,7 @@ end
 for _, message in ipairs(renewals) do
     local lease = find(message)
     if lease then
-        local _, _, has_landed = unpack_lease(lease)
+        local _, _, _, has_landed = unpack_lease(lease)
         rewrite(message[1], lease, has_landed, deadline)
     end
 end
@@ -510,12 +510,14 @@ local function lease_out(slot, name, members)
     local keys, records = {}, {}
     for i, member in ipairs(members) do keys[i] = string.sub(member, PREFIX + 1) end
     local elements = redis.call('HMGET', ELEMENTS, unpack(keys))
-    local attempts = some_retried and redis.call('HMGET', ATTEMPTS, unpack(keys)) or {}
+    local tries = some_retried and redis.call('HMGET', ATTEMPTS, unpack(keys)) or {}
     for i, key in ipairs(keys) do
-        local attempt = tonumber(attempts[i] or 0) + 1
+        local attempts, failures = 0, 0
+        if tries[i] then attempts, failures = unpack_tries(tries[i]) end
         token = token + 1
-        records[2 * i - 1], records[2 * i] = key, pack_lease(token, attempt, 0, deadline, members[i], worker)
-        given[#given + 1] = give(key, token, attempt, name, elements[i])
+        records[2 * i - 1] = key
+        records[2 * i] = pack_lease(token, attempts + 1, failures, 0, deadline, members[i], worker)
+        given[#given + 1] = give(key, token, attempts + 1, failures, name, elements[i])
         count_waiting(arrival_of(members[i]), -1)
     end
     count_on_wire(slot, #keys)

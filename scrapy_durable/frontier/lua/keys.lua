@@ -8,17 +8,17 @@
 --                       clock (the latest time that was set by), ahead (by how much that is ahead of the server's clock)
 --  2 names      hash    "slot:<name>" and "callback:<name>" to their numbers, "slot#<number>" and so on back to names
 --  3 elements   hash    key of every element that is not done, to its prefix and payload
---  4 attempts   hash    key of a waiting element that was handed out before, to how often
+--  4 attempts   hash    key of a waiting element that was leased before, to how often, and how many of these leases ended in a retry
 --  5 ready      zset    lexicographic: prefix and key of what is queued; the head of a slot is its first member
 --  6 delayed    zset    prefix and key of what is delayed, by the time that it waits for
 --  7 overdue    set     keys in `ready` whose time was set and has come
---  8 leases     hash    key of what is leased, to token, attempt, landed, deadline, prefix, key and worker
+--  8 leases     hash    key of what is leased, to token, attempt, failures, landed, deadline, prefix, key and worker
 --  9 deadlines  zset    workers that may hold leases, by a time before which none of these leases ends
 -- 10 wire       hash    slot to how many of its leases are on the wire: those in `leases` that have not landed
 -- 11 turns      zset    slots in the rotation, by their turn
 -- 12 held       zset    slots with something ready that are paused or in an interval, by the end of that
 -- 13 paused     hash    slot to the end of its pause
--- 14 dead       hash    key of what is dead, to attempts, prefix and reason
+-- 14 dead       hash    key of what is dead, to attempts, failures, prefix and reason
 -- 15 deaths     zset    key of what is dead, by the time of death
 -- 16 tally      hash    "pushed:<slot>:<callback>" and "done:<slot>:<callback>" to how many
 -- 17 ages       hash    second of arrival to how many of the elements that arrived in it are waiting
@@ -67,14 +67,24 @@ local function arrival_of(prefix)
     return (struct.unpack('>I7', prefix, 8))
 end
 
--- `member` is the prefix and the key, as they stand in `ready`.
-local function pack_lease(token, attempt, landed, deadline, member, worker)
-    return struct.pack('>I7I4BI7', token, attempt, landed, deadline) .. member .. worker
+-- How often an element was leased, and how many of these leases ended in a retry: 65,535 each, at most.
+local function pack_tries(attempts, failures)
+    return struct.pack('>I2I2', attempts, failures)
 end
 
--- Returns token, attempt, landed (0 or 1), deadline, slot, rank, arrival, callback.
+-- Returns attempts, failures.
+local function unpack_tries(tries)
+    return struct.unpack('>I2I2', tries)
+end
+
+-- `member` is the prefix and the key, as they stand in `ready`.
+local function pack_lease(token, attempt, failures, landed, deadline, member, worker)
+    return struct.pack('>I7I2I2BI7', token, attempt, failures, landed, deadline) .. member .. worker
+end
+
+-- Returns token, attempt, failures, landed (0 or 1), deadline, slot, rank, arrival, callback.
 local function unpack_lease(lease)
-    return struct.unpack('>I7I4BI7I3I4I7I2', lease)
+    return struct.unpack('>I7I2I2BI7I3I4I7I2', lease)
 end
 
 local function member_of(lease)
@@ -89,13 +99,14 @@ local function holder_of(lease)
     return string.sub(lease, 28 + PREFIX)
 end
 
-local function pack_death(attempts, prefix, reason)
-    return struct.pack('>I4', attempts) .. prefix .. reason
+local function pack_death(attempts, failures, prefix, reason)
+    return pack_tries(attempts, failures) .. prefix .. reason
 end
 
--- Returns attempts, prefix, reason.
+-- Returns attempts, failures, prefix, reason.
 local function unpack_death(death)
-    return struct.unpack('>I4', death), string.sub(death, 5, 4 + PREFIX), string.sub(death, 5 + PREFIX)
+    local attempts, failures = unpack_tries(death)
+    return attempts, failures, string.sub(death, 5, 4 + PREFIX), string.sub(death, 5 + PREFIX)
 end
 
 -- `interval`: microseconds between two hand-outs, at least.

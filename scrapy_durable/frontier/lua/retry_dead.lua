@@ -1,4 +1,4 @@
--- Queue the oldest dead letters again, with their attempts back at zero.
+-- Queue the oldest dead letters again, with their attempts and failures back at zero.
 --
 -- Uses: rotation.lua
 -- KEYS  1-23 as in keys.lua
@@ -11,7 +11,7 @@ local most, now = tonumber(ARGV[1]), clock(ARGV[2])
 if not redis.call('HGET', CRAWL, 'id') then return 0 end
 local keys = redis.call('ZRANGE', DEATHS, 0, most - 1)
 for _, key in ipairs(keys) do
-    local _, prefix = unpack_death(redis.call('HGET', DEAD, key))
+    local _, _, prefix = unpack_death(redis.call('HGET', DEAD, key))
     local slot, _, arrival = unpack_prefix(prefix)
     redis.call('HDEL', DEAD, key)
     redis.call('ZREM', DEATHS, key)

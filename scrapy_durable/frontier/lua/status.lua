@@ -54,7 +54,7 @@ for _, lease in ipairs(redis.call('HVALS', LEASES)) do
     move(prefix_of(lease), LEASED)
 end
 for _, death in ipairs(redis.call('HVALS', DEAD)) do
-    local _, prefix = unpack_death(death)
+    local _, _, prefix = unpack_death(death)
     move(prefix, DEAD_ONES)
 end
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '(' .. decimal(now), '+inf')) do

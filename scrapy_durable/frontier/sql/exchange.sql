@@ -60,6 +60,9 @@ INSERT INTO done (key) VALUES (?);
 -- :requeue A lease ends, and its element waits again.
 UPDATE work SET state = ?, not_before = ?, attempts = ? WHERE id = ?;
 
+-- :fail A lease ends in a retry.
+UPDATE work SET failures = failures + 1 WHERE id = ?;
+
 -- :bury A lease ends, and its element is dead.
 UPDATE work SET state = 3, deadline = ?, reason = ? WHERE id = ?;
 
@@ -115,7 +118,7 @@ SELECT id, name, pace FROM slot WHERE turn IS NOT NULL ORDER BY turn LIMIT ?;
 SELECT count(*) FROM work WHERE slot = ? AND state = 2 AND landed = 0;
 
 -- :ready The best elements of a slot.
-SELECT id, key, attempts, payload FROM work JOIN body USING (id)
+SELECT id, key, attempts, failures, payload FROM work JOIN body USING (id)
 WHERE slot = ? AND state = 0 ORDER BY priority DESC, id LIMIT ?;
 
 -- :lease An element is handed out.

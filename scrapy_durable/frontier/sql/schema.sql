@@ -5,7 +5,7 @@
 -- Times are seconds since the epoch; durations are seconds.
 
 PRAGMA application_id = 0x63617266;  -- "carf"
-PRAGMA user_version = 3;
+PRAGMA user_version = 4;
 
 -- The crawl: one row, or none when no crawl has begun or the last one was forgotten.
 CREATE TABLE crawl (
@@ -30,7 +30,8 @@ CREATE TABLE work (
     slot       INTEGER NOT NULL,
     callback   INTEGER NOT NULL,
     priority   INTEGER NOT NULL,
-    attempts   INTEGER NOT NULL DEFAULT 0,  -- hand-outs that count
+    attempts   INTEGER NOT NULL DEFAULT 0,  -- leases that count
+    failures   INTEGER NOT NULL DEFAULT 0,  -- of these, how many ended in a retry
     born       REAL NOT NULL,               -- when it was pushed
     not_before REAL NOT NULL DEFAULT 0,     -- 0: no time was set since it was last handed out
     token      INTEGER NOT NULL DEFAULT 0,

@@ -85,7 +85,7 @@ lock:  ## write requirements*.txt from requirements*.in, with the hashes of ever
 	rm -rf .lock
 
 .PHONY: bench
-bench: $(VENV)/.dev servers  ## this crawl with and without databases, built again, and others, side by side
+bench: $(VENV)/.dev servers  ## this crawl with and without databases, reparsed, and others, side by side
 	$(BIN)/python -m benchmarks.bench --only ours,databases,reparse --runs 3 --listings $(LISTINGS)
 	$(BIN)/python -m benchmarks.bench --only ours,stock,bare --listings $(LISTINGS)
 

@@ -3,7 +3,7 @@
 All read it from the same static copy on loopback, 32 requests at once, without delays. With `--only
 scheduler,ours,jobdir,redis` the contestants are this crawl on Scrapy's own in-memory scheduler, on the frontier in
 memory, in a file, and on a Redis with an append-only file; with `--only ours,databases`, without and with a MongoDB
-and a PostgreSQL; with `--only reparse`, a crawl, and the same built again from what it has stored. What each took
+and a PostgreSQL; with `--only reparse`, a crawl, and the same reparsed from what it has stored. What each took
 is measured from outside, and its records are counted in the file that it left, and in the databases. The exit
 status is 1 when one of them did not end well, did not keep every listing exactly once, or built other records, or
 built a whole catalogue less than five times as fast as it was crawled.
@@ -39,7 +39,7 @@ NAMES = {
     "jobdir": "… with JOBDIR",
     "redis": "… on a local Redis",
     "databases": "… with both databases",
-    "reparse": "… built again",
+    "reparse": "… reparsed",
 }
 RACE = "ours,stock,bare"
 TIMES_FASTER, WHOLE = 5.0, 50_000

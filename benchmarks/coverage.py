@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from carscraper.api.units import SOURCES, Source, typed_row
-from carscraper.cars_json import read_cars
 from carscraper.items import Car
+from carscraper.output.cars_json import read_cars
 from scrapy_durable.exceptions import ConfigurationError
 
 BEGIN, END = "<!-- made by `make coverage` -->", "<!-- until here -->"

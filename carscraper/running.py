@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.utils.misc import load_object
 
-from carscraper.feeds import Feeds
+from carscraper.export.feeds import Feeds
 from scrapy_durable.plain import show, show_plainly
 from scrapy_durable.running import run
 

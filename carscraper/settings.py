@@ -184,8 +184,8 @@ TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 # Tasks started per response. Pipelines only put records into a batch, so more tasks cost time and gain none.
 CONCURRENT_ITEMS = 1
-STATS_CLASS = "carscraper.lean_stats.LeanStatsCollector"
-LOG_FORMATTER = "carscraper.logformatter.QuietLogFormatter"
+STATS_CLASS = "carscraper.monitoring.lean_stats.LeanStatsCollector"
+LOG_FORMATTER = "carscraper.monitoring.logformatter.QuietLogFormatter"
 # Bytes of answers being parsed: three pages. With Scrapy's five million a crawl takes 80 MB more.
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 500_000
 DNS_TIMEOUT = 10
@@ -193,7 +193,7 @@ DNS_TIMEOUT = 10
 # Components
 
 SCHEDULER = "scrapy_durable.scheduler.FrontierScheduler"
-REQUEST_FINGERPRINTER_CLASS = "carscraper.fingerprints.RequestFingerprinter"
+REQUEST_FINGERPRINTER_CLASS = "carscraper.catalogue.fingerprints.RequestFingerprinter"
 
 DOWNLOADER_MIDDLEWARES = {
     # Nearest to the engine, so that it hears of every failure that nobody else has caught.
@@ -252,7 +252,7 @@ EXTENSIONS = {
     "scrapy_durable.throttle.extension.Throttle": 400,
     "scrapy.extensions.throttle.AutoThrottle": None,
     # In Scrapy's place: a feed that fails is no success.
-    "carscraper.feeds.Feeds": 500,
+    "carscraper.export.feeds.Feeds": 500,
     "scrapy.extensions.feedexport.FeedExporter": None,
     "scrapy.extensions.logstats.LogStats": None,  # progress says it
     "scrapy.extensions.spiderstate.SpiderState": None,  # writes a pickle to JOBDIR that nothing here reads
@@ -276,10 +276,10 @@ EXTENSIONS_BASE = {
 
 FEED_EXPORTERS = {
     # In Scrapy's place, whose cells hold nested data and run as formulas.
-    "csv": "carscraper.exporters.CsvExporter",
-    "parquet": "carscraper.exporters.ParquetExporter",
+    "csv": "carscraper.export.exporters.CsvExporter",
+    "parquet": "carscraper.export.exporters.ParquetExporter",
     # In Scrapy's place, which writes characters and names that XML does not have.
-    "xml": "carscraper.exporters.XmlExporter",
+    "xml": "carscraper.export.exporters.XmlExporter",
 }
 
 # Logs

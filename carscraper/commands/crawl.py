@@ -12,10 +12,10 @@ from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.log import install_scrapy_root_handler
 
+from carscraper.catalogue.searches import Search
 from carscraper.config import Config
-from carscraper.exporters import check_feeds
+from carscraper.export.exporters import check_feeds
 from carscraper.running import crawler_process, run_to_verdict
-from carscraper.searches import Search
 from carscraper.spiders.cars import CarsSpider
 from carscraper.stores.build import check_databases
 from scrapy_durable.exceptions import ConfigurationError

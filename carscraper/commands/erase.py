@@ -12,7 +12,7 @@ from scrapy.exceptions import UsageError
 
 from carscraper.api.search_page import is_listing_id
 from carscraper.config import Config
-from carscraper.erasure import Erasure
+from carscraper.erasure.everywhere import Erasure
 from carscraper.exceptions import InUse
 from scrapy_durable.exceptions import ConfigurationError, DurableError, ForeignFile, FrontierRefused
 from scrapy_durable.plain import show

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from carscraper.archive import write_atomically
-from carscraper.cars_json import CARS_JSON, read_cars
 from carscraper.config import Config
-from carscraper.encoders import CsvEncoder, Encoder, JsonLinesEncoder, ParquetEncoder, encoded
+from carscraper.export.encoders import CsvEncoder, Encoder, JsonLinesEncoder, ParquetEncoder, encoded
+from carscraper.export.tables import Column, Row, Rows
+from carscraper.output.archive import write_atomically
+from carscraper.output.cars_json import CARS_JSON, read_cars
 from carscraper.stores.build import SETTINGS, build_database
-from carscraper.tables import Column, Row, Rows
 from scrapy_durable.exceptions import ConfigurationError, DurableError
 from scrapy_durable.plain import plain_table, show
 

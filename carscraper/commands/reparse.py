@@ -1,4 +1,4 @@
-"""`scrapy reparse`: the records of a crawl built again from what it fetched, without asking the site."""
+"""`scrapy reparse`: the records of a crawl made once more from what it fetched, without asking the site."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from scrapy.exceptions import UsageError
 from scrapy.utils.log import install_scrapy_root_handler
 
 from carscraper.config import Config
-from carscraper.rebuilding import SETTINGS, Rebuilding, StoredPages, stored_pages
+from carscraper.reparse.spider import SETTINGS, ReparseSpider
+from carscraper.reparse.stored import StoredPages, stored_pages
 from carscraper.running import crawler_process, run_to_verdict
 from carscraper.stores.build import check_databases
 from scrapy_durable.exceptions import ConfigurationError, DurableError
@@ -22,7 +23,7 @@ from scrapy_durable.responses.retention import megabytes
 
 
 class Command(ScrapyCommand):
-    """Exit status 0: the crawl was built again, and nothing is missing. 1: something is, or it was stopped. 2: refused
+    """Exit status 0: the crawl was reparsed, and nothing is missing. 1: something is, or it was stopped. 2: refused
     at start.
     """
 
@@ -35,7 +36,7 @@ class Command(ScrapyCommand):
 
     def short_desc(self) -> str:
         """One line for `scrapy --help`."""
-        return "Build the records of a crawl again from what it fetched, without asking the site"
+        return "Make the records of a crawl once more from what it fetched, without asking the site"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Scrapy's own options, and these."""
@@ -46,7 +47,7 @@ class Command(ScrapyCommand):
         parser.add_argument("--crawl", metavar="ID", help="which of them (default: the one that began last)")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """List the crawls, or build one of them again and report the verdict."""
+        """List the crawls, or reparse one of them and report the verdict."""
         if args:
             raise UsageError(f"nothing but options is understood: {' '.join(args)}", print_help=False)
         if self.settings is None:
@@ -69,7 +70,7 @@ class Command(ScrapyCommand):
             return
         self.settings.setdict(SETTINGS, priority="cmdline")
         self.crawler_process = crawler_process(self.settings)
-        crawler = self.crawler_process.create_crawler(Rebuilding)
+        crawler = self.crawler_process.create_crawler(ReparseSpider)
         self.exitcode = run_to_verdict(self.crawler_process, crawler, pages=chosen)
 
 

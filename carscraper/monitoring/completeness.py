@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 from scrapy.exceptions import NotConfigured
 
-from carscraper.archive import Archive, Kept
+from carscraper.catalogue.searches import reads_cars, search_of
 from carscraper.config import Config
 from carscraper.items import OddSpec, PageRead, SetAside
 from carscraper.monitoring import dead_letters
@@ -28,8 +28,8 @@ from carscraper.monitoring.verdict import (
     needs_another_sweep,
     reach_verdict,
 )
+from carscraper.output.archive import Archive, Kept
 from carscraper.pipelines.json_batches import JsonBatchesPipeline
-from carscraper.searches import reads_cars, search_of
 from scrapy_durable.any_project import AnyProject
 from scrapy_durable.crawl_numbers import crawl_numbers
 from scrapy_durable.engine import is_at_a_command

@@ -17,7 +17,7 @@ from scrapy.exceptions import NotConfigured
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from carscraper.searches import reads_cars
+from carscraper.catalogue.searches import reads_cars
 from scrapy_durable.config import Config
 from scrapy_durable.crawl_numbers import crawl_numbers, waited_for
 from scrapy_durable.identity import crawl_clock

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from carscraper.api.deviations import Deviations, add, departures
+from carscraper.catalogue.walk import idle_tail
 from carscraper.items import OddSpec, PageRead, SetAside
-from carscraper.walk import idle_tail
 
 if TYPE_CHECKING:
     from scrapy_durable.waiting import Spooled

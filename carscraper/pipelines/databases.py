@@ -9,11 +9,11 @@ from weakref import WeakKeyDictionary
 import orjson
 from scrapy.exceptions import DropItem, NotConfigured
 
+from carscraper.catalogue.searches import reads_cars
 from carscraper.config import Config
 from carscraper.exceptions import StoreError
 from carscraper.items import Car, SetAside
 from carscraper.pipelines.ledger import ledger
-from carscraper.searches import reads_cars
 from carscraper.stores.build import SETTINGS, build_database
 from carscraper.stores.delivery import Bounds, Delivery
 from carscraper.stores.pending import Removal

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from scrapy.exceptions import DropItem, NotConfigured
 
-from carscraper.archive import CARS, LEDGER, Archive
+from carscraper.catalogue.searches import reads_cars, search_of
 from carscraper.config import Config
 from carscraper.items import Car, OddSpec, PageRead, SetAside, SpecGroups
-from carscraper.searches import reads_cars, search_of
+from carscraper.output.archive import CARS, LEDGER, Archive
 from carscraper.weighed import compact
 from scrapy_durable.exceptions import ConfigurationError, cause
 from scrapy_durable.identity import crawl_clock, crawl_identity

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import DropItem, NotConfigured
 
+from carscraper.catalogue.searches import reads_cars
 from carscraper.items import Car
-from carscraper.searches import reads_cars
 
 if TYPE_CHECKING:
     from typing import Self

@@ -20,17 +20,17 @@ from carscraper.api.endpoints import (
     spec_url,
 )
 from carscraper.api.search_page import Listing
+from carscraper.catalogue.fingerprints import DISTINCT
+from carscraper.catalogue.pages import ListingPage, read_page, read_specs, time_text
+from carscraper.catalogue.queued import queued_requests
+from carscraper.catalogue.searches import Search
+from carscraper.catalogue.walk import AHEAD, Plan, Seen, called_for, followed_by, plan
 from carscraper.config import Config
 from carscraper.core_settings import set_core_settings
 from carscraper.exceptions import ApiError
-from carscraper.fingerprints import DISTINCT
 from carscraper.items import Car, OddSpec, PageRead, SpecGroups
-from carscraper.pages import ListingPage, read_page, read_specs, time_text
-from carscraper.queued import queued_requests
 from carscraper.responses.pages import PageName
-from carscraper.searches import Search
 from carscraper.settings import USER_AGENT
-from carscraper.walk import AHEAD, Plan, Seen, called_for, followed_by, plan
 from carscraper.weighed import WeighedCache
 from scrapy_durable.exceptions import StartUrlRefused
 from scrapy_durable.identity import crawl_clock
@@ -64,9 +64,9 @@ class CarsSpider(Spider):
     """Reads every listing of the API and merges each with the specification of its car.
 
     The first page tells the total; from there on each page calls for some of those after it, and the last one is
-    followed, so that a catalogue that grows is read to its end and none is walked over for ever (`walk.py`). A
-    page's specs are looked up in the response store many at once: a hit yields the `Car`, a miss a request that carries
-    the listings that wait for it.
+    followed, so that a catalogue that grows is read to its end and none is walked over for ever (`catalogue/walk.py`).
+    A page's specs are looked up in the response store many at once: a hit yields the `Car`, a miss a request that
+    carries the listings that wait for it.
 
     Arguments (`-a NAME=VALUE`): `make`, `model`, `variant`, `province`, `year`, `price`, `mileage`,
     `new_or_used`, `keyword`, the API's own filters; `limit`, how many listings to read at most, newest first.

@@ -37,10 +37,10 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.uri_parser import split_options
 
 from carscraper.exceptions import StoreError, StoreRefused, StoreUnavailable
+from carscraper.export.tables import utc_text
 from carscraper.items import Car
 from carscraper.stores.contract import Refused, StoredCar, removed_until
 from carscraper.stores.record import SPEC_MISSING, Record
-from carscraper.tables import utc_text
 from carscraper.weighed import WeighedCache
 from scrapy_durable.exceptions import ConfigurationError
 

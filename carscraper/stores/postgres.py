@@ -35,11 +35,11 @@ from psycopg.types.json import Jsonb, set_json_loads
 
 from carscraper.api.units import COLUMNS
 from carscraper.exceptions import StoreError, StoreRefused, StoreUnavailable
+from carscraper.export.tables import utc_text
 from carscraper.items import Car
 from carscraper.stores.contract import Refused, StoredCar, removed_until
 from carscraper.stores.postgres_answer import answered_state, is_answer
 from carscraper.stores.record import SPEC_MISSING, Record
-from carscraper.tables import utc_text
 from scrapy_durable.exceptions import ConfigurationError
 
 _T = TypeVar("_T")

@@ -39,8 +39,8 @@ from zlib import crc32
 
 import orjson
 
-from carscraper.archive import write_atomically
 from carscraper.exceptions import SpoolDamaged, StoreError
+from carscraper.output.archive import write_atomically
 
 _SEGMENT_BYTES = 16 << 20
 """A segment that has grown to this is followed by another, so that the disk is given back as records leave."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import scrapy.cmdline
 from scrapy import Request
 
-from carscraper.archive import Archive
+from carscraper.output.archive import Archive
 from carscraper.stores.delivery import Delivery
 from scrapy_durable.leases import Task
 from scrapy_durable.scheduler import FrontierScheduler

@@ -16,7 +16,7 @@ from typing import Any
 
 import scrapy.cmdline
 
-from carscraper.archive import Archive
+from carscraper.output.archive import Archive
 from carscraper.stores.mongo import MongoDatabase
 from carscraper.stores.postgres import PostgresDatabase
 from carscraper.stores.spool import Spool

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from carscraper.tables import columns
+from carscraper.export.tables import columns
 from tests.crawl.conftest import SECONDS, Site, Start
 
 FIELDS = ["id", "url", "scraped_at", "car_attrs", "car_specs"]

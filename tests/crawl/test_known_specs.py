@@ -15,8 +15,8 @@ from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 
 from carscraper.api.search_page import Listing
+from carscraper.catalogue.pages import read_specs
 from carscraper.items import Car
-from carscraper.pages import read_specs
 from carscraper.spiders import cars
 from carscraper.spiders.cars import CarsSpider
 from scrapy_durable.responses.contract import StoredResponse

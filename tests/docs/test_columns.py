@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.coverage import BEGIN, END
 from carscraper.api.units import COLUMNS, SOURCES
-from carscraper.encoders import ParquetEncoder
-from carscraper.tables import columns
+from carscraper.export.encoders import ParquetEncoder
+from carscraper.export.tables import columns
 from tests.standin import ROOT
 
 PAGE = (ROOT / "docs" / "columns.md").read_text(encoding="utf-8")

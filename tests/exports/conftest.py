@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from carscraper.export.tables import Row, Rows
 from carscraper.items import Car
-from carscraper.tables import Row, Rows
 from tests.crawling import crawl
 from tests.standin import StandIn
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from carscraper.export.tables import columns
 from carscraper.items import Car
-from carscraper.tables import columns
 from tests.api.samples import listing
 
 SPECS = [

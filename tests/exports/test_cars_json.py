@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from carscraper.archive import Archive
-from carscraper.cars_json import read_cars
-from carscraper.tables import Rows
+from carscraper.export.tables import Rows
+from carscraper.output.archive import Archive
+from carscraper.output.cars_json import read_cars
 from scrapy_durable.exceptions import ConfigurationError
 from tests.exports.samples import car, record_of, titles, write_cars_json
 

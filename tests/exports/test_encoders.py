@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carscraper.encoders import CsvEncoder, Encoder, JsonLinesEncoder, ParquetEncoder, encoded
+from carscraper.export.encoders import CsvEncoder, Encoder, JsonLinesEncoder, ParquetEncoder, encoded
+from carscraper.export.tables import Row, Rows
 from carscraper.items import Car
-from carscraper.tables import Row, Rows
 from scrapy_durable.exceptions import ConfigurationError
 from tests.exports.samples import NAMES, as_csv_has_it, car, texts, titles
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from carscraper.encoders import ParquetEncoder
-from carscraper.tables import Rows
+from carscraper.export.encoders import ParquetEncoder
+from carscraper.export.tables import Rows
 from tests.exports.command_line import TELLS_ITS_PEAK, WITHOUT_PYARROW, export, python_that
 from tests.exports.conftest import LISTINGS, Crawled
 from tests.exports.samples import HOSTILE, NAMES, as_csv_has_it, car, write_cars_json

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from carscraper.export.tables import Rows, columns
 from carscraper.items import Car
-from carscraper.tables import Rows, columns
 from tests.crawling import crawl
 from tests.exports.command_line import WITHOUT_PYARROW, python_that
 from tests.exports.conftest import LISTINGS, SECONDS, Crawled

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from scrapy.settings import Settings
 
+from carscraper.export.tables import Rows, columns
 from carscraper.items import Car
 from carscraper.stores.build import SETTINGS, build_database
 from carscraper.stores.record import Draft, Records
-from carscraper.tables import Rows, columns
 from tests.crawling import crawl
 from tests.exports.command_line import export
 from tests.exports.conftest import LISTINGS, SECONDS

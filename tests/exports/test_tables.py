@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carscraper.api.units import COLUMNS, spec_columns, typed_row
-from carscraper.tables import Rows, columns, csv_cell
+from carscraper.export.tables import Rows, columns, csv_cell
 from tests.exports.samples import SPECS, car, titles
 
 TYPES = {"string": str, "int64": int, "float64": float, "timestamp": datetime}

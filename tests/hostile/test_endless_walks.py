@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from carscraper.api.endpoints import search_url
-from carscraper.walk import AHEAD
+from carscraper.catalogue.walk import AHEAD
 from tests.crawling import Crawl, crawl, wait_until
 from tests.hostile.conftest import LISTINGS, SECONDS, Start
 from tests.measured import MEASURED, taken

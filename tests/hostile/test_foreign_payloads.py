@@ -18,7 +18,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from carscraper.api.endpoints import SearchFilters, search_url, spec_url
-from carscraper.fingerprints import DISTINCT
+from carscraper.catalogue.fingerprints import DISTINCT
 from carscraper.spiders.cars import CarsSpider
 from scrapy_durable.exceptions import CodecError
 from scrapy_durable.frontier.codec import decode, encode

@@ -1,4 +1,4 @@
-"""What tests of `scrapy reparse` share: both response stores, crawls, and rebuildings of them by the command line."""
+"""What tests of `scrapy reparse` share: both response stores, crawls, and reparses of them by the command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.redis_server import RedisServer
 from tests.standin import StandIn
 
 SECONDS = 120
-"""A crawl or a rebuilding here takes two; one that takes this long is killed and its log shown."""
+"""A crawl or a reparse here takes two; one that takes this long is killed and its log shown."""
 
 
 class House:

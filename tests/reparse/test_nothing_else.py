@@ -1,4 +1,4 @@
-"""What a rebuilding never does: ask anybody, disturb a crawl, or say that a listing is off the site."""
+"""What a reparse never does: ask anybody, disturb a crawl, or say that a listing is off the site."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ def test_a_crawl_that_can_go_on_is_left_as_it_is(
     before = state(house, jobdir)
     assert before
 
-    rebuilt = house.reparse(settings={"JOBDIR": jobdir} if jobdir else {})
-    assert rebuilt.wait(SECONDS) == 1, rebuilt.log
-    assert "pages of the crawl cannot be had from the response store" in rebuilt.log
+    reparsed = house.reparse(settings={"JOBDIR": jobdir} if jobdir else {})
+    assert reparsed.wait(SECONDS) == 1, reparsed.log
+    assert "pages of the crawl cannot be had from the response store" in reparsed.log
     assert state(house, jobdir) == before
 
     site.faults([])
@@ -132,8 +132,8 @@ def test_a_crawl_that_runs_is_not_disturbed(
 ) -> None:
     site = stand_in(200, rules=[{"fault": "delay", "seconds": 0.5}])
     run = started(house, site, 2, jobdir=None if house.server else tmp_path / "job")
-    rebuilt = house.reparse()
-    assert rebuilt.wait(SECONDS) == 1, rebuilt.log
+    reparsed = house.reparse()
+    assert reparsed.wait(SECONDS) == 1, reparsed.log
     assert run.running, run.log
     site.faults([])
     assert run.wait(SECONDS) == 0, run.log
@@ -159,7 +159,7 @@ def test_when_it_is_stopped_cars_json_is_as_it_was(
     wait_until(lambda: not run.running or (notebook.exists() and "car" in notebook.read_text()))
     run.send(signal.SIGTERM)
     assert run.wait(SECONDS) == 1
-    assert "The crawl was not built again (shutdown); cars.json is as it was" in run.log
+    assert "The crawl was not reparsed (shutdown); cars.json is as it was" in run.log
     assert files(file_house) == before
 
 
@@ -176,7 +176,7 @@ def databases() -> Any:
 def test_records_go_to_the_databases_and_no_listing_is_marked_as_removed(
     file_house: House, databases: Databases, stand_in: Callable[..., StandIn]
 ) -> None:
-    """A complete crawl of everything marks what it has not seen; a rebuilding of the same crawl does not."""
+    """A complete crawl of everything marks what it has not seen; a reparse of the same crawl does not."""
     larger, smaller = stand_in(120), stand_in(120)
     lost = larger.ids()[:5]
     smaller.churn(remove=lost)
@@ -186,7 +186,7 @@ def test_records_go_to_the_databases_and_no_listing_is_marked_as_removed(
     assert databases.removed() == (set(), set())
     assert databases.counts() == (120, 120)
     read_at = {document["last_seen"] for document in databases.documents().values()}
-    assert len(read_at) > 1, "what was built again has come"
+    assert len(read_at) > 1, "what was reparsed has come"
 
     file_house.crawled(smaller, env=databases.env)
     assert databases.removed() == (set(lost), set(lost)), "the counterpart: a crawl marks them"

@@ -1,4 +1,4 @@
-"""One store, two addresses of an API: no crawl is given answers of the other, and each can be built again."""
+"""One store, two addresses of an API: no crawl is given answers of the other, and each can be reparsed."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ def test_a_store_that_is_slow_to_keep_is_waited_for(
     file_house: House, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
     records = file_house.crawled(stand_in(LISTINGS))
-    rebuilt = file_house.reparsed(**among(file_house, tmp_path, "SlowStore"))  # type: ignore[arg-type]
-    assert rebuilt == records
+    reparsed_records = file_house.reparsed(**among(file_house, tmp_path, "SlowStore"))  # type: ignore[arg-type]
+    assert reparsed_records == records
     kept, published = (tmp_path / "notebook").read_text().split()
     assert int(kept) > LISTINGS
     assert published == "False", "cars.json came after the last record was kept"
@@ -61,7 +61,7 @@ def test_a_pipeline_that_fails_leaves_cars_json_as_it_was(
     run = file_house.reparse(**among(file_house, tmp_path, "Broken"))  # type: ignore[arg-type]
     assert run.wait(SECONDS) == 1, run.log
     assert "ZeroDivisionError: the tenth" in run.log
-    assert "The crawl was not built again (start_error); cars.json is as it was" in run.log
+    assert "The crawl was not reparsed (start_error); cars.json is as it was" in run.log
     assert (file_house.output_dir / "cars.json").read_bytes() == before
 
 

@@ -1,4 +1,4 @@
-"""What is built again is what was crawled, record by record, byte by byte."""
+"""What is reparsed is what was crawled, record by record, byte by byte."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.standin import PAGE_PATH, StandIn
 
 LISTINGS, PAGE = 160, 20
 ONE_BY_ONE = {"CARS_PAGE_SIZE": PAGE, "CONCURRENT_REQUESTS": 1}
-OF_THE_RUN = ("crawl_id", "rebuilt_from", "started_at", "ended_at", "requests")
+OF_THE_RUN = ("crawl_id", "reparsed_from", "started_at", "ended_at", "requests")
 """What `run.json` says of the process, not of the records."""
 
 
@@ -35,12 +35,12 @@ def test_the_whole_catalogue_and_its_verdict(house: House, stand_in: Callable[..
     records, told, crawl_id = house.records(), verdict(crawled), crawled.run_json()["crawl_id"]
     asked = site.counts()
 
-    rebuilt = house.reparse()
-    assert rebuilt.wait(SECONDS) == 0, rebuilt.log
+    reparsed = house.reparse()
+    assert reparsed.wait(SECONDS) == 0, reparsed.log
     assert house.records() == records
-    assert verdict(rebuilt) == told
-    assert rebuilt.run_json()["rebuilt_from"] == crawl_id != rebuilt.run_json()["crawl_id"]
-    assert "complete: kept 250 of 250 listings" in rebuilt.log
+    assert verdict(reparsed) == told
+    assert reparsed.run_json()["reparsed_from"] == crawl_id != reparsed.run_json()["crawl_id"]
+    assert "complete: kept 250 of 250 listings" in reparsed.log
     assert site.counts() == asked
 
 

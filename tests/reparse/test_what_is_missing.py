@@ -80,10 +80,10 @@ def test_a_page_that_is_gone_is_named(house: House, stand_in: Callable[..., Stan
     assert house.drop("/001/000000040/") == 1
     run = house.reparse()
     assert run.wait(SECONDS) == 1, run.log
-    rebuilt = house.records()
+    reparsed = house.records()
     assert gone - elsewhere
-    assert without(rebuilt, gone) == without(records, gone)
-    assert texts_by_id(rebuilt) == texts_by_id(without(records, gone - elsewhere))
+    assert without(reparsed, gone) == without(records, gone)
+    assert texts_by_id(reparsed) == texts_by_id(without(records, gone - elsewhere))
     [reason] = [text for text in run.run_json()["reasons"] if "response store" in text]
     assert reason == "1 pages of the crawl cannot be had from the response store: sweep 1, offset 40"
 
@@ -119,9 +119,9 @@ def test_listings_that_a_wrong_release_set_aside_are_there_once_it_is_mended(
     assert run.wait(SECONDS) == 1, run.log
     aside = run.run_json()["set_aside_count"]
     asked = site.counts()
-    rebuilt = house.reparse()
-    assert rebuilt.wait(SECONDS) in (0, 1), rebuilt.log
-    kept = rebuilt.run_json()
+    reparsed = house.reparse()
+    assert reparsed.wait(SECONDS) in (0, 1), reparsed.log
+    kept = reparsed.run_json()
     assert aside > 0
     # Specifications of listings that were rejected were not asked for.
     assert (kept["kept"], kept["set_aside_count"]) == (250, 0)

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from carscraper.export.tables import utc_text
 from carscraper.items import Car
 from carscraper.stores.contract import Database, StoredCar
 from carscraper.stores.record import Draft, Record, Records
-from carscraper.tables import utc_text
 from tests.stores.conftest import Place
 
 SPECS = [{"title": "Engine", "attrs": [{"label": "Torque Max", "value": "250 Nm"}]}]

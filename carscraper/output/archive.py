@@ -39,7 +39,7 @@ from zlib import crc32
 import orjson
 
 from carscraper.exceptions import BatchDamaged
-from carscraper.occupancy import STATE, State, hold, remove_abandoned
+from carscraper.output.occupancy import STATE, State, hold, remove_abandoned
 
 CARS, LEDGER = "cars", "ledger"
 CARS_JSON, INCOMPLETE_JSON = "cars.json", "cars.incomplete.json"

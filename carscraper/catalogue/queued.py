@@ -19,9 +19,9 @@ from carscraper.api.endpoints import (
     web_url,
 )
 from carscraper.api.search_page import is_listing_id
+from carscraper.catalogue.fingerprints import DISTINCT
+from carscraper.catalogue.walk import AHEAD
 from carscraper.exceptions import ApiError
-from carscraper.fingerprints import DISTINCT
-from carscraper.walk import AHEAD
 from scrapy_durable.frontier.shapes import Shape, either, exactly, text, whole
 from scrapy_durable.responses.middleware import KEPT, STORE_KEY
 

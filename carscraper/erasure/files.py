@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from carscraper.archive import replace_lines, write_atomically
+from carscraper.output.archive import replace_lines, write_atomically
 from scrapy_durable.plain import plain_json
 
 ERASED = "erased"
@@ -17,7 +17,7 @@ ERASED = "erased"
 
 _RECORD = re.compile(rb'\{"id":"([0-9A-Za-z_-]{1,64})",')
 _LONGEST = 1 << 25
-"""Bytes of a line at most, as `cars_json.py` reads them."""
+"""Bytes of a line at most, as `output/cars_json.py` reads them."""
 
 
 def erase_records(path: Path, ids: Collection[str], still: Callable[[], None]) -> list[str]:

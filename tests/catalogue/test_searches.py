@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carscraper.searches import EVERYTHING, Search
+from carscraper.catalogue.searches import EVERYTHING, Search
 from scrapy_durable.exceptions import ConfigurationError
 
 OUT = Path("/data")

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from carscraper.tables import Column, Row, csv_cell, utc_text
+from carscraper.export.tables import Column, Row, csv_cell, utc_text
 from scrapy_durable.exceptions import ConfigurationError
 
 

@@ -1,4 +1,4 @@
-"""The books of a crawl that was built again: closed as those of a crawl are, from what was stored of it."""
+"""The end of a reparse: judged as a crawl is, from what was stored of it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from carscraper.monitoring.completeness import Completeness
-from carscraper.rebuilding import rebuilding
+from carscraper.reparse.spider import reparse_spider
 
 if TYPE_CHECKING:
-    from carscraper.archive import Kept
     from carscraper.monitoring.verdict import GivenUp, Reading, Verdict
+    from carscraper.output.archive import Kept
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ _NAMED = 5
 """How many absent pages a reason names."""
 
 
-class RebuiltBooks(Completeness):
+class ReparseCompleteness(Completeness):
     """Writes `cars.json` and `run.json`, and says whether anything is missing.
 
     The verdict follows from the same rules; what the store does not have any more makes it incomplete too. Nothing
@@ -28,19 +28,19 @@ class RebuiltBooks(Completeness):
     """
 
     def _on_idle(self) -> None:
-        if rebuilding(self._crawler).finished:
+        if reparse_spider(self._crawler).finished:
             super()._on_idle()
 
     async def _stopped(self, reason: str) -> Verdict | None:
-        logger.error("The crawl was not built again (%s); cars.json is as it was", reason)
+        logger.error("The crawl was not reparsed (%s); cars.json is as it was", reason)
         return None
 
     def _sweep_again(self, reading: Reading) -> bool:
         return False
 
     def _judge(self, reading: Reading, kept: Kept, dead: list[GivenUp], unfinished: int) -> Verdict:
-        absent, refused = rebuilding(self._crawler).absent, rebuilding(self._crawler).refused
-        dead = [*dead, *rebuilding(self._crawler).without_specs()]
+        absent, refused = reparse_spider(self._crawler).absent, reparse_spider(self._crawler).refused
+        dead = [*dead, *reparse_spider(self._crawler).without_specs()]
         verdict = super()._judge(reading, kept, dead, unfinished)
         reasons = list(verdict.reasons)
         if absent:
@@ -58,7 +58,7 @@ class RebuiltBooks(Completeness):
 
     @property
     def _is_whole_catalogue(self) -> bool:
-        return rebuilding(self._crawler).is_whole_catalogue
+        return reparse_spider(self._crawler).is_whole_catalogue
 
     def _origin(self) -> dict[str, Any]:
-        return {"rebuilt_from": rebuilding(self._crawler).crawl_id}
+        return {"reparsed_from": reparse_spider(self._crawler).crawl_id}

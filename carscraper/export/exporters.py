@@ -22,9 +22,9 @@ from scrapy.utils.misc import load_object
 from w3lib.url import file_uri_to_path
 
 from carscraper.api.units import SpecColumns, spec_columns
-from carscraper.encoders import CsvEncoder, Encoder, ParquetEncoder
+from carscraper.export.encoders import CsvEncoder, Encoder, ParquetEncoder
+from carscraper.export.tables import Column, Row, Rows
 from carscraper.items import Car, SpecGroups
-from carscraper.tables import Column, Row, Rows
 from carscraper.weighed import WeighedCache
 from scrapy_durable.exceptions import ConfigurationError
 

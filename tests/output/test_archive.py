@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carscraper import archive as module
-from carscraper.archive import CARS, LEDGER, Archive, write_atomically
+from carscraper.output import archive as module
+from carscraper.output.archive import CARS, LEDGER, Archive, write_atomically
 
 
 def line(listing_id: str, price: int = 1, specs: bool = True, at: int = 0, url: str = "") -> bytes:

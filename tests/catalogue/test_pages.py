@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carscraper.api.endpoints import search_url
+from carscraper.catalogue.pages import ListingPage, Walks, read_page, read_specs, time_text
 from carscraper.demo.catalogue import Catalogue
 from carscraper.exceptions import ApiError
 from carscraper.items import PageRead, SpecGroups
-from carscraper.pages import ListingPage, Walks, read_page, read_specs, time_text
 from tests.api import samples
 
 BASE = "http://site/fw/public"

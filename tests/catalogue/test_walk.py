@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carscraper.items import PageRead
-from carscraper.walk import (
+from carscraper.catalogue.walk import (
     AHEAD,
     Plan,
     Seen,
@@ -24,6 +23,7 @@ from carscraper.walk import (
     leads_on,
     plan,
 )
+from carscraper.items import PageRead
 
 MOST = 10**6
 SIZE = 20
@@ -266,7 +266,7 @@ def test_what_the_last_page_has_left_off_at_is_queued_when_it_is_read_again() ->
 
 
 def test_a_process_remembers_no_more_listings_than_a_catalogue_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("carscraper.walk._REMEMBERED", 100)
+    monkeypatch.setattr("carscraper.catalogue.walk._REMEMBERED", 100)
     seen = Seen()
     for at in range(0, 2000, SIZE):
         assert seen.brings_news("1", PageRead(1, at, SIZE, None, listings(SIZE, at), 0))

@@ -1,4 +1,4 @@
-"""A listing page read: what is kept of it, and which pages follow; pure, for the crawl and for its rebuilding."""
+"""A listing page read: what is kept of it, and which pages follow; pure, for the crawl and for `scrapy reparse`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from carscraper.api.deviations import MISSING, Deviation, Deviations, note
 from carscraper.api.endpoints import SpecKey, page_limit, page_offset
 from carscraper.api.search_page import Listing, SearchPage, parse_search_page
 from carscraper.api.specs import parse_specs
+from carscraper.catalogue.walk import expected_pages, leads_on
 from carscraper.exceptions import ApiError
 from carscraper.items import PageRead, SetAside, SpecGroups
-from carscraper.walk import expected_pages, leads_on
 
 
 @dataclass(frozen=True, slots=True)

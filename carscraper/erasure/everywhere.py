@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carscraper.api.leave_out import leave_out_listings, listings_in
-from carscraper.archive import CARS, CARS_JSON, INCOMPLETE_JSON, LEDGER
+from carscraper.catalogue.searches import SEARCHES
 from carscraper.config import Config
 from carscraper.core_settings import stored_responses, with_core_settings
-from carscraper.erased_files import erase_batch, erase_ledger, erase_records, erase_report
+from carscraper.erasure.files import erase_batch, erase_ledger, erase_records, erase_report
 from carscraper.exceptions import BatchDamaged, InUse, StoreError
-from carscraper.occupancy import Quiet
+from carscraper.output.archive import CARS, CARS_JSON, INCOMPLETE_JSON, LEDGER
+from carscraper.output.occupancy import Quiet
 from carscraper.responses.pages import PageName
-from carscraper.searches import SEARCHES
 from carscraper.stores.build import SETTINGS, build_database
 from scrapy_durable.exceptions import ConfigurationError, ForeignFile, cause
 from scrapy_durable.frontier.build import build_frontier, is_resumable, is_shared
@@ -167,7 +167,7 @@ class Erasure:
 
     async def _erase_pages(self, store: ResponseStore, crawl_id: str, keys: list[str], place: str) -> None:
         """All pages of a sweep that has one of them, since each page tells how many listings there are. One who is
-        killed on the way leaves pages that differ in that, so that the crawl, built again, cannot be called complete.
+        killed on the way leaves pages that differ in that, so that the crawl, reparsed, cannot be called complete.
         """
         found: Counter[str] = Counter()
         sweeps: dict[int, set[str]] = {}
@@ -182,7 +182,7 @@ class Erasure:
         lost = 0
         async for stored in store.iterate(crawl_id):
             if gone := sweeps.get(PageName.parse(stored.key).sweep):
-                # One that cannot be written again is no page any more: the crawl, built again, lacks it and says so.
+                # One that cannot be written again is no page any more: the crawl, reparsed, lacks it and says so.
                 body = leave_out_listings(stored.body, gone) or b""
                 lost += not await store.rewrite(crawl_id, stored.key, body)
         self._note(place, found.elements(), "removed")

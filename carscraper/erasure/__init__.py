@@ -1,0 +1,1 @@
+"""Single listings erased wherever they are kept."""

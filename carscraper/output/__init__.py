@@ -1,0 +1,1 @@
+"""What a crawl leaves on disk: committed batches, and what is published from them."""

@@ -1,0 +1,1 @@
+"""The records of a crawl made once more from the responses that it has stored."""

@@ -175,6 +175,6 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
 
     def _give_back(self, request: Request) -> NoReturn:
         scheduler = frontier_scheduler(self.crawler)
-        if scheduler and scheduler.is_leased(request):
-            scheduler.give_back(request)
+        if scheduler and scheduler.outcomes.is_leased(request):
+            scheduler.outcomes.give_back(request)
         raise RequestFailed("the crawl is being stopped")

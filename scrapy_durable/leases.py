@@ -27,10 +27,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from scrapy_durable.frontier.contract import Burial, Held, Lease, Outbox, Retry
+from scrapy_durable.participants import Participant
 
 if TYPE_CHECKING:
     from scrapy import Request
 
+    from scrapy_durable.frontier.contract import Inbox
     from scrapy_durable.stores import DurableStore
 
 logger = logging.getLogger(__name__)
@@ -85,7 +87,7 @@ class Task:
             self.errback, request.errback = request.errback, None
 
 
-class Leases:
+class Leases(Participant):
     """Where each lease of this worker is on its way; writes into the outbox what is to be said of it.
 
     It knows no engine: the scheduler tells it what is in Scrapy's hands.
@@ -239,6 +241,27 @@ class Leases:
         self._renewed_at = self._clock()
         self._outbox.renewals.extend(task.held for task in chain(self._tasks.values(), self._finished))
         self._outbox.renewals.extend(lease.held for lease in self._waiting)
+
+    # As a participant
+
+    def say(self, outbox: Outbox) -> None:
+        """What is durable by now, and what has to be renewed."""
+        self.settle()
+        self.renew_in_time()
+
+    def hear(self, outbox: Outbox, inbox: Inbox) -> None:
+        """Others have what was stale."""
+        if inbox.stale:
+            self.forget(inbox.stale)
+
+    def crawl_ended(self) -> None:
+        """Nothing that waits is worth fetching."""
+        self.return_waiting()
+
+    @property
+    def is_urgent(self) -> bool:
+        """True when leases have to be renewed."""
+        return self.need_renewal
 
     @property
     def _is_third_over(self) -> bool:

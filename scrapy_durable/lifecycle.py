@@ -233,5 +233,5 @@ class Lifecycle(ABC, Generic[V]):
     def _others_live(self, scheduler: FrontierScheduler, status: Status) -> bool:
         """Never with a frontier in a file: one process at a time has it, and whoever it names has died."""
         return is_shared(self._crawler.settings) and others_live(
-            status.workers, scheduler.worker, status.now, scheduler.lease_seconds
+            status.workers, scheduler.worker.name, status.now, scheduler.worker.lease_seconds
         )

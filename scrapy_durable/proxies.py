@@ -195,10 +195,10 @@ class ProxiesMiddleware:
         scheduler = frontier_scheduler(self._crawler)
         if scheduler is None:
             return
-        if scheduler.is_leased(request):
-            scheduler.give_back(request)
+        if scheduler.outcomes.is_leased(request):
+            scheduler.outcomes.give_back(request)
         if (rest := self._pool.rest(time.monotonic())) > 0:
-            scheduler.pause(request, rest)
+            scheduler.sites.pause(request, rest)
 
 
 def read_proxy(url: str, name: str) -> Proxy:

@@ -139,11 +139,11 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         scheduler = frontier_scheduler(self.crawler)
         if site.given_up:
             # A drop, to Scrapy; but the request is lost like one whose download has failed for good.
-            if scheduler and not request.errback and scheduler.bury(request, site.given_up):
+            if scheduler and not request.errback and scheduler.outcomes.bury(request, site.given_up):
                 logger.error("Gave up %s: %s", request, site.given_up)
             raise NotKnownToBeAllowed(site.given_up)
-        if scheduler and scheduler.is_leased(request):
-            scheduler.give_back(request)
+        if scheduler and scheduler.outcomes.is_leased(request):
+            scheduler.outcomes.give_back(request)
         self._pause(site, request)
         raise RequestFailed("what robots.txt allows is not known")
 
@@ -159,7 +159,7 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         agent = self._robotstxt_useragent or request.headers.get("User-Agent") or self._default_useragent
         delay = site.parser.crawl_delay(agent)
         scheduler = frontier_scheduler(self.crawler)
-        if delay and delay > 0 and scheduler is not None and scheduler.slow_to(request, delay):
+        if delay and delay > 0 and scheduler is not None and scheduler.sites.slow_to(request, delay):
             logger.info("%s asks for %g s between two requests (Crawl-delay)", site.url, delay)
 
     def _pause(self, site: _Site, request: Request) -> None:
@@ -167,15 +167,15 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         seconds = site.not_before - time.monotonic()
         scheduler = frontier_scheduler(self.crawler)
         if scheduler and seconds > 0:
-            scheduler.pause(request, seconds)
+            scheduler.sites.pause(request, seconds)
 
     def _release_if_spaced(self, request: Request) -> None:
         """robots.txt was asked in this request's time, or while it waited. Where sites are asked one request at a
         time, it has to get another: raises `RequestFailed` then.
         """
         scheduler = frontier_scheduler(self.crawler)
-        if scheduler and scheduler.is_leased(request) and scheduler.interval(request) > 0:
-            scheduler.give_back(request)
+        if scheduler and scheduler.outcomes.is_leased(request) and scheduler.sites.interval(request) > 0:
+            scheduler.outcomes.give_back(request)
             raise RequestFailed("robots.txt was asked for in its time")
 
     async def _fetch(self, url: str) -> RobotParser | None:

@@ -16,6 +16,7 @@ from weakref import WeakSet
 from scrapy_durable.exceptions import CodecError, KeptElsewhere
 from scrapy_durable.frontier import codec
 from scrapy_durable.frontier.contract import Entry
+from scrapy_durable.participants import Participant
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -33,7 +34,7 @@ _LAST = -(2**31)
 """The lowest priority: an entry that is queued already keeps its own, which is no worse."""
 
 
-class Serializer:
+class Serializer(Participant):
     """What this worker has written into the frontier, and has in its memory.
 
     Stat: `frontier/unserializable`.
@@ -50,6 +51,7 @@ class Serializer:
         self._handed_out: WeakSet[Request] = WeakSet()
         self._put_back: list[Lease] = []
         self._returned: list[Lease] = []
+        self._delayed: list[Entry] = []
 
     def begin(self, spider: Spider) -> None:
         """The crawl of this spider has begun."""
@@ -109,7 +111,9 @@ class Serializer:
         self._put_back.append(lease)
 
     def say(self, outbox: Outbox) -> None:
-        """Say what is put back, in an outbox that is about to be said."""
+        """What is put back and, once that is known, for how long it waits."""
+        outbox.entries += self._delayed
+        self._delayed = []
         self._returned += self._put_back
         outbox.returns += [lease.held for lease in self._put_back]
         outbox.unsent += [lease.held for lease in self._put_back]
@@ -120,8 +124,13 @@ class Serializer:
         """True when something is put back: no lease may come with the answer, or it would be the same."""
         return bool(self._put_back or self._returned)
 
-    def hear(self, outbox: Outbox, inbox: Inbox) -> list[Entry]:
-        """The outbox was answered: forget what is done, and return what is to be delayed."""
+    @property
+    def is_urgent(self) -> bool:
+        """True when something is put back, or is to wait now that it is."""
+        return self.puts_back or bool(self._delayed)
+
+    def hear(self, outbox: Outbox, inbox: Inbox) -> None:
+        """Forget what is done."""
         if self._unsaid:
             for key in self._unsaid.intersection(inbox.refused):
                 self._kept.pop(key, None)
@@ -131,8 +140,7 @@ class Serializer:
                 self._kept.pop(held.key, None)
             for key in inbox.buried:
                 self._kept.pop(key, None)
-        delayed = [
+        self._delayed += [
             Entry(lease.key, lease.slot, "", lease.payload, _LAST, _PUT_BACK) for lease in self._returned
         ]
         self._returned = []
-        return delayed

@@ -14,6 +14,7 @@ from scrapy import Request
 from scrapy.exceptions import CloseSpider
 
 from scrapy_durable.frontier.contract import Entry
+from scrapy_durable.participants import Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,7 @@ def has_middleware(crawler: Crawler) -> bool:
     return crawler in _with_middleware
 
 
-class Start:
+class Start(Participant):
     """The element, as this worker sees it. Where `is_element` is off, every worker goes through `start()`."""
 
     def __init__(self, leases: Leases, enqueue: Callable[[Entry], None], *, is_element: bool) -> None:
@@ -111,10 +112,10 @@ class Start:
             return
         self._is_known |= any(entry.key == self._key for entry in outbox.entries)
         if self._is_known and not inbox.unfinished:
-            self.end()
+            self.crawl_ended()
 
-    def end(self) -> None:
-        """The crawl has ended: whoever waits need not."""
+    def crawl_ended(self) -> None:
+        """Whoever waits need not."""
         self._decided.set()
 
     def at_work(self, items: int) -> tuple[Request, ...]:

@@ -98,9 +98,12 @@ def test_what_another_worker_has_is_put_back_and_delayed_while_nothing_is_leased
     assert other.puts_back
     other.say(outbox)
     assert (outbox.returns, outbox.unsent, other.puts_back) == ([foreign.held], [foreign.held], True)
-    (delayed,) = other.hear(outbox, answer())
+    other.hear(outbox, answer())
+    assert (other.puts_back, other.is_urgent) == (False, True)
+    other.say(following := Outbox())
+    (delayed,) = following.entries
     assert (delayed.key, delayed.payload, delayed.delay > 0) == (1, entry.payload, True)
-    assert not other.puts_back
+    assert not other.is_urgent
 
 
 def test_a_spider_that_declares_what_it_queues_is_refused() -> None:

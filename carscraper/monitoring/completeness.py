@@ -132,7 +132,7 @@ class Completeness(Lifecycle[Verdict]):
         if self._sweep_again(reading):
             return None
         workers = await scheduler.frontier.workers()
-        self._requests = crawl_numbers(workers, scheduler.worker, scheduler.own_numbers).requests
+        self._requests = crawl_numbers(workers, scheduler.worker.name, scheduler.worker.own_numbers).requests
         given_up = await dead_letters.settle(self._crawler, scheduler.frontier)
         if given_up:
             await self._wait_for_databases()
@@ -225,7 +225,7 @@ class Completeness(Lifecycle[Verdict]):
                 raise FrontierLost("another worker has ended the crawl meanwhile")
             stores = remote_stores(self._crawler)
             others = [worker for worker in status.workers if worker.worker != scheduler.identity.worker]
-            alive_since = status.now - scheduler.lease_seconds
+            alive_since = status.now - scheduler.worker.lease_seconds
             gone, living = (
                 [
                     as_seen_here(each.report, stores)
@@ -287,7 +287,9 @@ class Completeness(Lifecycle[Verdict]):
         dead = dead_letters.show(self._crawler, scheduler.last_dead if scheduler else [])
         if scheduler and status:
             self._dead_letters = status.total.dead
-            self._requests = crawl_numbers(status.workers, scheduler.worker, scheduler.own_numbers).requests
+            self._requests = crawl_numbers(
+                status.workers, scheduler.worker.name, scheduler.worker.own_numbers
+            ).requests
         return await self._conclude(reading, dead, unfinished=max(unfinished, 1), stopped=reason)
 
     # What it all rests on

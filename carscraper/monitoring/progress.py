@@ -77,7 +77,7 @@ class Progress:
     def _show_bar(self) -> None:
         """Drawn for the first time when the crawl's numbers are known; what there was before is no part of the rate."""
         scheduler = frontier_scheduler(self._crawler)
-        if self._bar is None and scheduler is not None and scheduler.workers is None:
+        if self._bar is None and scheduler is not None and scheduler.worker.peers is None:
             return
         kept, total = self._read()
         total = max(total, kept)
@@ -100,9 +100,9 @@ class Progress:
 
     def _show_waiting(self) -> None:
         scheduler = frontier_scheduler(self._crawler)
-        if scheduler is not None and scheduler.workers:
+        if scheduler is not None and scheduler.worker.peers:
             now = crawl_clock(self._crawler)()
-            if waits := waited_for(scheduler.workers, scheduler.worker, now, self._lease_seconds):
+            if waits := waited_for(scheduler.worker.peers, scheduler.worker.name, now, self._lease_seconds):
                 logger.info("Waiting for %s", waits)
 
     def _read(self) -> tuple[int, int]:
@@ -113,7 +113,9 @@ class Progress:
         scheduler = frontier_scheduler(self._crawler)
         if scheduler is None:
             return value("item_scraped_count", 0), value("catalogue/total", 0)
-        numbers = crawl_numbers(scheduler.workers or (), scheduler.worker, scheduler.own_numbers)
+        numbers = crawl_numbers(
+            scheduler.worker.peers or (), scheduler.worker.name, scheduler.worker.own_numbers
+        )
         return numbers.kept, numbers.total
 
 

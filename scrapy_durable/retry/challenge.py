@@ -71,8 +71,8 @@ class ChallengeMiddleware:
             return response
         self._crawler.stats.inc_value("challenge/count")
         scheduler = frontier_scheduler(self._crawler)
-        if scheduler and scheduler.is_leased(request):
-            scheduler.give_back(request)
+        if scheduler and scheduler.outcomes.is_leased(request):
+            scheduler.outcomes.give_back(request)
         why = f"{request.url} was answered with a challenge (status {response.status}); ask the site's owner for access"
         stop_crawl(self._crawler, "challenge", why)
         raise RequestFailed("a challenge")

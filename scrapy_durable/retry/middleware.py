@@ -71,12 +71,12 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         if fault is None or request.meta.get("dont_retry", False):
             return response
         scheduler = frontier_scheduler(self.crawler)
-        if scheduler is None or not scheduler.is_leased(request):
+        if scheduler is None or not scheduler.outcomes.is_leased(request):
             return super().process_response(request, response)
         delay = self._asked_to_wait(response)
         if delay is not None:
             logger.warning("The site asks to wait for %.0f s (%s)", delay, fault)
-            scheduler.pause(request, delay)
+            scheduler.sites.pause(request, delay)
         if not self.try_later(scheduler, request, fault, response.body, delay or 0.0) and request.errback:
             return response  # as in Scrapy: the errback is given it in an `HttpError`
         raise RequestFailed(fault)
@@ -88,7 +88,7 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         if not isinstance(exception, self.exceptions_to_retry) or request.meta.get("dont_retry", False):
             return None
         scheduler = frontier_scheduler(self.crawler)
-        if scheduler is None or not scheduler.is_leased(request):
+        if scheduler is None or not scheduler.outcomes.is_leased(request):
             return super().process_exception(request, exception)
         reason = f"{type(exception).__name__}: {exception}"
         if not self.try_later(scheduler, request, reason) and request.errback:
@@ -106,19 +106,19 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         """Have a leased request tried again after `at_least` seconds. False when it has failed too often: it becomes a
         dead letter then, unless it has an errback, which is left to deal with it.
         """
-        tries = scheduler.failures(request) + 1
+        tries = scheduler.outcomes.failures(request) + 1
         times = request.meta.get("max_retry_times", self.max_retry_times)
         if tries > times:
             logger.error("Gave up %s after %d tries: %s", request, tries, reason)
             self.crawler.stats.inc_value("retry/max_reached")
             if not request.errback:
-                scheduler.bury(request, f"{reason}, {tries} tries{_snippet(body)}")
+                scheduler.outcomes.bury(request, f"{reason}, {tries} tries{_snippet(body)}")
             return False
         wait = backoff(tries, random.random(), self._config.retry_base_delay, self._config.retry_max_delay)
         delay = max(at_least, wait)
         logger.info("Trying %s again in %.1f s (try %d): %s", request, delay, tries, reason)
         self.crawler.stats.inc_value("retry/count")
-        scheduler.retry(request, delay, reason)
+        scheduler.outcomes.retry(request, delay, reason)
         return True
 
     def _fault(self, request: Request, response: Response) -> str | None:
@@ -167,7 +167,7 @@ class NoAnswerMiddleware:
             return None
         request = response.request
         scheduler = frontier_scheduler(self._crawler)
-        if request is None or scheduler is None or not scheduler.is_leased(request):
+        if request is None or scheduler is None or not scheduler.outcomes.is_leased(request):
             return None
         self._crawler.stats.inc_value("retry/no_answer")
         self._crawler.signals.send_catch_log(refused_answer, error=exception, request=request)
@@ -177,9 +177,9 @@ class NoAnswerMiddleware:
         retry = self._crawler.get_downloader_middleware(RetryMiddleware)
         if retry is None or request.meta.get("dont_retry", False):
             logger.error("Gave up %s: %s", request, reason)
-            scheduler.bury(request, f"{reason}{_snippet(response.body)}")
+            scheduler.outcomes.bury(request, f"{reason}{_snippet(response.body)}")
         elif not retry.try_later(scheduler, request, reason, response.body):
-            scheduler.bury(
+            scheduler.outcomes.bury(
                 request, f"{reason}{_snippet(response.body)}"
             )  # an errback hears of no callback's error
         return []
@@ -213,7 +213,7 @@ class LastWordMiddleware:
         """Bury what the callback will never see."""
         if self._scheduler is None:
             return response
-        self._scheduler.note_result(request)
+        self._scheduler.outcomes.note_result(request)
         if 200 <= response.status < 300 or not self._strict:
             return response
         wanted = request.meta.get("handle_httpstatus_list", ())
@@ -225,12 +225,12 @@ class LastWordMiddleware:
         """Bury what failed before or during the download, and is not put off."""
         if self._scheduler is None:
             return
-        self._scheduler.note_result(request)
+        self._scheduler.outcomes.note_result(request)
         if not request.errback and (self._strict or not isinstance(exception, IgnoreRequest)):
             self._bury(request, f"{type(exception).__name__}: {exception}")
 
     def _bury(self, request: Request, reason: str) -> None:
-        if self._scheduler and self._scheduler.bury(request, reason):
+        if self._scheduler and self._scheduler.outcomes.bury(request, reason):
             logger.error("Gave up %s: %s", request, reason)
 
     _scheduler: FrontierScheduler | None = None
@@ -238,7 +238,7 @@ class LastWordMiddleware:
     def _opened(self) -> None:
         self._scheduler = frontier_scheduler(self._crawler)
         if self._scheduler and self._strict:
-            self._scheduler.expect_results()
+            self._scheduler.outcomes.expect_results()
 
 
 def _refusal(response: Response) -> str:

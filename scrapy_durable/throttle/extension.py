@@ -52,12 +52,12 @@ class Throttle:
             and scheduler is not None
             and not request.meta.get("autothrottle_dont_adjust_delay")
         ):
-            scheduler.note_answer(request, Answer(latency, response.status))
+            scheduler.sites.note_answer(request, Answer(latency, response.status))
             if self._debug:
                 logger.info(
                     "%s: interval %d ms before this answer, latency %d ms, status %d",
                     request.meta.get("download_slot"),
-                    scheduler.interval(request) * 1000,
+                    scheduler.sites.interval(request) * 1000,
                     latency * 1000,
                     response.status,
                 )

@@ -1,0 +1,118 @@
+"""When the next exchange with the frontier is due."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from scrapy_durable.participants import Participant
+
+if TYPE_CHECKING:
+    from scrapy_durable.frontier.contract import Inbox, Outbox
+    from scrapy_durable.leases import Leases
+
+_TICK = 0.02
+"""Seconds between two exchanges while there is work: long enough to fill a batch, too short to be noticed."""
+_SHORT_TICK = 0.002
+"""Seconds between two exchanges when the time of a next request comes sooner than a tick."""
+_LINGER = 0.1
+"""Seconds that news waits for more at most, while most of what was leased is in flight."""
+_POLL_INTERVAL = 0.5
+"""Seconds between two exchanges with a shared frontier while this worker has nothing to do."""
+
+
+class Timing(Participant):
+    """An exchange is due when there is enough to say, or when something may be leased; at most one in each tick."""
+
+    def __init__(self, outbox: Outbox, leases: Leases, *, shared: bool) -> None:
+        """`shared`: other workers may queue something at any time."""
+        self._outbox = outbox
+        self._leases = leases
+        self._shared = shared
+        self._news = asyncio.Event()
+        self._urgent = asyncio.Event()
+        """Set while the outbox holds time that a site's next request may have."""
+        self._closing = False
+        self._has_heard = False
+        self._wait_until: float | None = None
+        self._last_exchange = 0.0
+
+    def wake(self) -> None:
+        """There may be something to say, or to be had."""
+        self._news.set()
+
+    def wake_now(self) -> None:
+        """There is something to say that must not wait for a tick."""
+        self._urgent.set()
+        self._news.set()
+
+    def close(self) -> None:
+        """Wait no longer."""
+        self._closing = True
+        self._news.set()
+
+    def exchanging(self) -> None:
+        """An exchange begins now."""
+        self._last_exchange = time.monotonic()
+
+    async def wait(self, is_pressing: Callable[[], bool]) -> None:
+        """Return when there is something to say or to be had, but not more often than each tick, unless it is
+        urgent. `is_pressing` tells whether anything is to be said without waiting for more.
+        """
+        earliest = self._last_exchange + _TICK
+        if self._wait_until is not None and self._wait_until < earliest:
+            earliest = max(self._wait_until, self._last_exchange + _SHORT_TICK)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, earliest - time.monotonic())):
+                await self._urgent.wait()
+        while not (
+            self._closing or self._has_something_to_say(is_pressing()) or self._may_be_given_something()
+        ):
+            self._news.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), self._nap())
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass, as long as the crawl is not closing."""
+        until = time.monotonic() + seconds
+        while not self._closing and (rest := until - time.monotonic()) > 0:
+            await asyncio.sleep(min(rest, 0.1))
+
+    def _has_something_to_say(self, is_pressing: bool) -> bool:
+        return (
+            is_pressing
+            or not self._has_heard
+            or self._urgent.is_set()
+            or (self._outbox.says_something and (self._leases.hungry or self._has_lingered))
+        )
+
+    @property
+    def _has_lingered(self) -> bool:
+        return time.monotonic() >= self._last_exchange + _LINGER
+
+    def _may_be_given_something(self) -> bool:
+        """True when a time has come that held something back, or others may have queued something."""
+        now = time.monotonic()
+        due = self._wait_until is not None and now >= self._wait_until
+        return due or (self._shared and self._leases.starving and now >= self._last_exchange + _POLL_INTERVAL)
+
+    def _nap(self) -> float:
+        """Seconds until it is worth checking again, if nobody calls before."""
+        now = time.monotonic()
+        nap = _TICK if self._leases.at_work else _POLL_INTERVAL
+        return nap if self._wait_until is None else max(0.0, min(nap, self._wait_until - now))
+
+    # As a participant
+
+    def say(self, outbox: Outbox) -> None:
+        """What was urgent is said now."""
+        self._urgent.clear()
+
+    def hear(self, outbox: Outbox, inbox: Inbox) -> None:
+        """When something that is held back may be leased."""
+        self._has_heard = True
+        due = inbox.next_due
+        self._wait_until = None if due is None else time.monotonic() + due

@@ -70,12 +70,25 @@ class ForeignCrawl(FrontierError):
         self.asked = asked
 
 
+class OtherRelease(FrontierError):
+    """Raised when the state of a crawl is of a version that this release does not know; nothing of it has changed.
+
+    `place` is where it is kept, `way_out` what to do without the release that began it.
+    """
+
+    def __init__(self, place: str, found: str, known: str, way_out: str) -> None:
+        super().__init__(
+            f"{place} holds a crawl of {_release(found, known)} (version {_shown(found)[:20]} of its state, and not "
+            f"{known}): finish it with that release, or {way_out}"
+        )
+
+
 class FrontierDamaged(FrontierError):
     """Raised when what the server keeps of the crawl contradicts itself or cannot be read: others have changed it."""
 
 
 class ForeignFile(FrontierError):
-    """Raised when a file is not one of ours, or of a version that this release does not know."""
+    """Raised when a file is not one of ours, or a response store of a version that this release does not know."""
 
 
 class CodecError(DurableError):
@@ -107,6 +120,12 @@ def cause(error: BaseException) -> str:
         at = at.tb_next
     place = f" ({Path(at.tb_frame.f_code.co_filename).name}, line {at.tb_lineno})" if at else ""
     return " ".join(f"{type(error).__name__}: {error}{place}".split())
+
+
+def _release(found: str, known: str) -> str:
+    if not (found.isdecimal() and len(found) < 20):
+        return "another release"
+    return "a newer release" if int(found) > int(known) else "an older release"
 
 
 def _shown(identity: str) -> str:

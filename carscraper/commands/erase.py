@@ -14,7 +14,13 @@ from carscraper.api.search_page import is_listing_id
 from carscraper.config import Config
 from carscraper.erasure.everywhere import Erasure
 from carscraper.exceptions import InUse
-from scrapy_durable.exceptions import ConfigurationError, DurableError, ForeignFile, FrontierRefused
+from scrapy_durable.exceptions import (
+    ConfigurationError,
+    DurableError,
+    ForeignFile,
+    FrontierRefused,
+    OtherRelease,
+)
 from scrapy_durable.plain import show
 
 if TYPE_CHECKING:
@@ -51,7 +57,7 @@ class Command(ScrapyCommand):
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
             self.exitcode = 1 if _erase(self.settings, args) else 0
-        except (ConfigurationError, ForeignFile, FrontierRefused, InUse) as error:
+        except (ConfigurationError, ForeignFile, FrontierRefused, InUse, OtherRelease) as error:
             self.exitcode = 2
             show(sys.stderr, f"error: {error}")
         except (DurableError, OSError) as error:

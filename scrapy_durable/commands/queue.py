@@ -15,7 +15,13 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 
-from scrapy_durable.exceptions import ConfigurationError, DurableError, FrontierRefused
+from scrapy_durable.exceptions import (
+    ConfigurationError,
+    DurableError,
+    ForeignFile,
+    FrontierRefused,
+    OtherRelease,
+)
 from scrapy_durable.frontier.build import build_frontier, is_resumable
 from scrapy_durable.frontier.contract import Counts, DeadLetter, Frontier, Status
 from scrapy_durable.plain import plain, plain_json, show
@@ -61,7 +67,7 @@ class Command(ScrapyCommand):
         try:
             spider = opts.spider or _only_spider(self.settings)
             self.exitcode = asyncio.run(_act(_frontier(self.settings, spider), args[0], opts))
-        except (ConfigurationError, FrontierRefused) as error:
+        except (ConfigurationError, ForeignFile, FrontierRefused, OtherRelease) as error:
             self.exitcode = 2
             show(sys.stderr, f"error: {error}")
         except DurableError as error:
@@ -101,15 +107,23 @@ async def _act(frontier: Frontier, action: str, opts: argparse.Namespace) -> int
                 return 1
             show(sys.stdout, f"{await frontier.drop_dead()} dead letters are gone")
         else:
-            status = await frontier.status()
-            left = status.total.queued + status.total.delayed + status.total.leased
-            if not _sure(opts, f"Forget the whole crawl {status.crawl_id}, with {left} requests unfinished?"):
+            if not _sure(opts, f"Forget the whole crawl {await _crawl(frontier)}?"):
                 return 1
             await frontier.forget()
             show(sys.stdout, "forgotten; the next run starts afresh")
     finally:
         await frontier.close()
     return 0
+
+
+async def _crawl(frontier: Frontier) -> str:
+    """What there is to forget."""
+    try:
+        status = await frontier.status()
+    except OtherRelease:
+        return "of another release"
+    left = status.total.queued + status.total.delayed + status.total.leased
+    return f"{status.crawl_id}, with {left} requests unfinished"
 
 
 def _sure(opts: argparse.Namespace, question: str) -> bool:

@@ -289,7 +289,8 @@ class Frontier(Protocol):
     """What a backend has to do. One test suite holds every backend to it.
 
     Every method may raise `FrontierUnavailable` (try again: all are idempotent) and, after `begin`,
-    `FrontierLost`.
+    `FrontierLost`. Those that work without `begin`, and `begin`, raise `OtherRelease` for a crawl that a release with
+    another version of the state has begun; on Redis, `forget` removes it.
     """
 
     async def time(self) -> float:

@@ -50,6 +50,7 @@ from scrapy_durable.exceptions import (
     FrontierLost,
     FrontierRefused,
     FrontierUnavailable,
+    OtherRelease,
 )
 from scrapy_durable.frontier.contract import (
     Counts,
@@ -96,6 +97,8 @@ FIXED_KEYS = {
 }
 """The keys that every script gets, in the order of `lua/keys.lua`, with their types."""
 
+STATE_VERSION = "1"
+"""As in `lua/keys.lua`."""
 BUCKETS = 2**16
 """Sets that the seen set is spread over."""
 OLDEST_VERSION = (7, 0)
@@ -205,11 +208,12 @@ class RedisFrontier:
     async def begin(self, crawl_id: str, identity: str = "") -> CrawlState:
         """Look whether the server is fit, and join the crawl on it or begin one; see the contract.
 
-        Raises `ConfigurationError` when the server is too old, may evict keys, refuses the user or password, or has
-        something else under the keys.
+        Raises `OtherRelease`, and `ConfigurationError` when the server is too old, may evict keys, refuses the user or
+        password, or has something else under the keys.
         """
         await self._inspect_server()
         if foreign := await self._foreign_keys():
+            await self._refuse_other_release()
             raise ConfigurationError(f"{self._place()}: {foreign}")
         limits: list[str | int] = [self._default_limit.cap, _microseconds(self._default_limit.interval)]
         for slot, limit in self._limits.items():
@@ -220,6 +224,8 @@ class RedisFrontier:
             while state == b"forgetting":
                 await self._sweep(found.decode())
                 state, found, *rest = await self._run(BEGIN, self._keys, arguments)
+            if state == b"release":
+                raise self._other_release(found.decode(errors="replace"))
             if state == b"foreign":
                 raise ForeignCrawl(self._place(), rest[0].decode(errors="replace"), identity)
             self._crawl_id = found.decode()
@@ -511,6 +517,8 @@ class RedisFrontier:
         except (RedisConnectionError, RedisTimeoutError, ReadOnlyError) as error:
             raise FrontierUnavailable(f"{self._place()} does not answer: {_why(error)}") from error
         except ResponseError as error:
+            if str(error).startswith("RELEASE "):
+                raise self._other_release(str(error).split()[1]) from error
             if str(error).startswith("LOST"):
                 raise FrontierLost(f"crawl {self._crawl_id} is gone from {self._place()}") from error
             if "ACL failure in script" in str(error) or "user executing the script" in str(error):
@@ -522,6 +530,16 @@ class RedisFrontier:
             raise FrontierDamaged(_fault(self._place(), str(error))) from error
         except RedisError as error:
             raise FrontierError(f"{self._place()}: {error}") from error
+
+    async def _refuse_other_release(self) -> None:
+        """Raise `OtherRelease` for a crawl of another version, whatever its other keys are."""
+        if await self._command("TYPE", self._keys[0]) == b"hash":
+            crawl_id, version = await self._command("HMGET", self._keys[0], "id", "version")
+            if crawl_id is not None and version != STATE_VERSION.encode():
+                raise self._other_release("0" if version is None else version.decode(errors="replace"))
+
+    def _other_release(self, found: str) -> OtherRelease:
+        return OtherRelease(self._place(), found, STATE_VERSION, "give it up with 'scrapy queue forget'")
 
     def _joined(self) -> str:
         if self._crawl_id is None:

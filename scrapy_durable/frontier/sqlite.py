@@ -28,6 +28,7 @@ from scrapy_durable.exceptions import (
     FrontierError,
     FrontierLost,
     FrontierUnavailable,
+    OtherRelease,
 )
 from scrapy_durable.frontier.contract import (
     Counts,
@@ -45,7 +46,7 @@ from scrapy_durable.frontier.sqlite_change import CRAWL, EXCHANGE, Change, Ledge
 
 APPLICATION_ID = 0x63617266
 SCHEMA_VERSION = 4
-"""The layout of `sql/schema.sql`; a file of another one is refused, since no release is out whose crawls go on."""
+"""Raised by one with each change of `sql/schema.sql` or of what payloads are; a file of another one is refused."""
 BUSY_TIMEOUT = 5.0
 """Seconds to wait for another process that is writing: `scrapy queue` beside a crawl."""
 SWEEP = 1000
@@ -383,7 +384,9 @@ def _read_workers(db: sqlite3.Connection, since: float) -> list[WorkerStatus]:
 
 
 def check_header(path: Path) -> None:
-    """Look at the first bytes of `path`. Raises `ForeignFile` unless it is a frontier of the layout of this release."""
+    """Look at the first bytes of `path`. Raises `ForeignFile` unless it is a frontier, and `OtherRelease` unless it is
+    one of this release.
+    """
     with path.open("rb") as file:
         header = file.read(100)
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
@@ -392,10 +395,7 @@ def check_header(path: Path) -> None:
         raise ForeignFile(f"{path} is a SQLite file of another program; move it away to crawl with this path")
     version = int.from_bytes(header[60:64], "big")
     if version != SCHEMA_VERSION:
-        raise ForeignFile(
-            f"{path} was made by {'a newer' if version > SCHEMA_VERSION else 'an older'} release (layout {version}, "
-            f"this one has {SCHEMA_VERSION}): finish its crawl with that release, or move it away to begin anew"
-        )
+        raise OtherRelease(str(path), str(version), str(SCHEMA_VERSION), "move it away to begin anew")
 
 
 def _schema() -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from tests.crawl.conftest import SECONDS, Site, Start
 from tests.crawling import Crawl, wait_until
@@ -161,3 +164,24 @@ def scrapy_queue(action: str, jobdir: Path, *options: str) -> str:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize(("by", "release"), [(-1, "an older release"), (1, "a newer release")])
+@pytest.mark.parametrize("where", ["jobdir", "redis"])
+def test_what_another_release_has_left_is_refused_before_anything_is_asked(
+    where: str, by: int, release: str, site: Site, start: Start, tmp_path: Path, redis_url: str
+) -> None:
+    place = {"redis_url": redis_url} if where == "redis" else {"jobdir": tmp_path / "job"}
+    site.standin.faults([HELD])
+    assert under_way(site, start(**place, settings=PACE)).kill() == -9
+    if where == "redis":
+        with Redis.from_url(redis_url) as client:
+            client.hincrby("{cars}:crawl", "version", by)
+    else:
+        with closing(sqlite3.connect(tmp_path / "job" / "frontier.sqlite")) as file:
+            (version,) = file.execute("PRAGMA user_version").fetchone()
+            file.execute(f"PRAGMA user_version = {version + by}")
+    asked = site.standin.counts()["requests"]
+    line = refusal(start(**place, settings={"LOG_LEVEL": "ERROR"}))
+    assert f"a crawl of {release}" in line
+    assert site.standin.counts()["requests"] == asked

@@ -18,6 +18,7 @@ from scrapy_durable.exceptions import (
     FrontierError,
     FrontierLost,
     FrontierUnavailable,
+    OtherRelease,
 )
 from scrapy_durable.frontier.contract import Burial, Counts, Held, Outbox, Pace, PaceChange, SlotLimit
 from scrapy_durable.frontier.redis import BUCKETS, FIXED_KEYS, RedisFrontier
@@ -263,6 +264,53 @@ async def test_a_crawl_that_was_half_forgotten_is_swept_by_the_next_to_begin(on_
     state = await frontier.begin("next")
     assert (state.crawl_id, state.resumed) == ("next", False)
     assert keys(await frontier.exchange(entries(1), 1)) == [1]
+
+
+# Other releases.
+
+
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [
+        (None, "an older release (version 0 "),
+        ("99", "a newer release"),
+        ("1\n", "another release (version ? "),
+        ("", "another release"),
+    ],
+)
+async def test_a_crawl_of_another_release_is_refused_in_one_line_and_left_as_it_is(
+    on_redis: RedisBackend, version: str | None, release: str
+) -> None:
+    frontier = await begun(on_redis)
+    (lease, _) = (await frontier.exchange(entries(1, 2), 2)).leases
+    await frontier.exchange(Outbox(burials=[Burial(held(lease)[0], "404")]), 0)
+    with on_redis.server.client() as client:
+        if version is None:
+            client.hdel("{test}:crawl", "version")
+        else:
+            client.hset("{test}:crawl", "version", version)
+        before = {key: client.dump(key) for key in client.scan_iter()}
+        late = on_redis.open("late")
+        for call in (
+            late.begin("new"),
+            late.status(),
+            late.workers(),
+            late.dead_letters(),
+            late.retry_dead(),
+            late.drop_dead(),
+        ):
+            with pytest.raises(OtherRelease) as caught:
+                await call
+            assert release in str(caught.value)
+            assert "\n" not in str(caught.value)
+        assert {key: client.dump(key) for key in client.scan_iter()} == before
+        client.delete("{test}:ages")
+        client.set("{test}:ages", "of another type in that release")
+        with pytest.raises(OtherRelease):
+            await late.begin("new")
+        client.delete("{test}:ages")
+    await late.forget()
+    assert not (await late.begin("new")).resumed
 
 
 # The network.

@@ -15,6 +15,7 @@
 --       8.. slot, cap, interval, slot, cap, interval, ...
 -- Returns {"joined", crawl's id, 1 if it was there before and 0 if the caller began it,
 --          microseconds since the epoch by the crawl's clock, and by how many it is ahead of the server's}
+--         {"release", the version of the crawl that is there} when it is not ours; nothing has changed
 --         {"foreign", crawl's id, its identity ("": none was noted)} when it has another one; nothing has changed
 --         {"forgetting", crawl's id} when a crawl is being removed, or somebody has deleted all that named it: the
 --         caller finishes that, and calls again
@@ -27,6 +28,8 @@ for i = 6, #ARGV, 3 do
         return redis.error_reply('ERR a limit is not a number')
     end
 end
+local other = other_version()
+if other then return {'release', other} end
 local forgetting = redis.call('HGET', CRAWL, 'forgetting')
 if forgetting then return {'forgetting', forgetting} end
 
@@ -37,7 +40,7 @@ if not crawl_id then
         return {'forgetting', ARGV[1]}
     end
     crawl_id = ARGV[1]
-    redis.call('HSET', CRAWL, 'id', crawl_id, 'nonce', ARGV[2], 'identity', ARGV[5])
+    redis.call('HSET', CRAWL, 'id', crawl_id, 'version', VERSION, 'nonce', ARGV[2], 'identity', ARGV[5])
 end
 local identity = redis.call('HGET', CRAWL, 'identity') or ''
 if identity ~= ARGV[5] then return {'foreign', crawl_id, identity} end

@@ -4,7 +4,10 @@
 -- KEYS  1-23 as in keys.lua
 -- ARGV  1 most to return, 2 how many of the oldest to leave out
 -- Returns {key (8 bytes), slot, callback, attempts, failures, reason, microseconds since the epoch of death, payload, ...}
+-- Error RELEASE when the crawl is of another version.
 
+local other = other_version()
+if other then return of_other_release(other) end
 local rows = {}
 local deaths = redis.call('ZRANGE', DEATHS, ARGV[2], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')
 for i = 1, #deaths, 2 do

@@ -4,8 +4,11 @@
 -- KEYS  1-23 as in keys.lua
 -- ARGV  1 most to remove in this call: the caller calls until fewer come back
 -- Returns how many
+-- Error RELEASE when the crawl is of another version.
 -- After a crash: those of this call are gone, the others still dead; call again.
 
+local other = other_version()
+if other then return of_other_release(other) end
 local most = tonumber(ARGV[1])
 if not redis.call('HGET', CRAWL, 'id') then return 0 end
 local keys = redis.call('ZRANGE', DEATHS, 0, most - 1)

@@ -3,7 +3,7 @@
 -- All keys share the hash tag `{prefix}`, and every script gets all of these, in this order; scripts that touch
 -- the seen set or a verdict get those keys behind them. Times are microseconds since the epoch by the server's clock.
 --
---  1 crawl      hash    id, identity (what the crawl is of, in words), nonce (of who began it), token, arrival, turn (last ones given), stale (messages refused),
+--  1 crawl      hash    id, version (of the state, see VERSION), identity (what the crawl is of, in words), nonce (of who began it), token, arrival, turn (last ones given), stale (messages refused),
 --                       claimer (worker that may close the books), forgetting (id of a crawl that is being removed)
 --                       clock (the latest time that was set by), ahead (by how much that is ahead of the server's clock)
 --  2 names      hash    "slot:<name>" and "callback:<name>" to their numbers, "slot#<number>" and so on back to names
@@ -40,6 +40,10 @@ local OVERDUE, LEASES, DEADLINES, WIRE, TURNS, HELD = KEYS[7], KEYS[8], KEYS[9],
 local PAUSED, DEAD, DEATHS, TALLY, AGES = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local WORKERS, REPLIES, LIMITS, PACES, GAPS = KEYS[18], KEYS[19], KEYS[20], KEYS[21], KEYS[22]
 local REPORTS = KEYS[23]
+
+-- The version of all that is kept here, payloads included: raised by one with each change of it. A crawl of another one is refused,
+-- so the key `crawl` with its fields `id` and `version` is the same in every version. One that has none is of version 0.
+local VERSION = '1'
 
 local HOUR = 3600 * 1000000
 local DECADE = 10 * 365 * 24 * HOUR
@@ -163,6 +167,17 @@ end
 
 local function is_joined(crawl_id)
     return redis.call('HGET', CRAWL, 'id') == crawl_id
+end
+
+-- The version of the crawl that is there, if it is not ours; "?" for one that is no number; nil when it is ours, or when there is none.
+local function other_version()
+    local crawl = redis.call('HMGET', CRAWL, 'id', 'version')
+    if crawl[1] and crawl[2] ~= VERSION then return string.match(crawl[2] or '0', '^%d+$') or '?' end
+end
+
+-- The error that the scripts which need no `begin` answer with.
+local function of_other_release(version)
+    return redis.error_reply('RELEASE ' .. version)
 end
 
 local function lost()

@@ -5,8 +5,11 @@
 -- ARGV  1 most to queue in this call: the caller calls until fewer come back
 --       2 offset of the clock (microseconds; tests only)
 -- Returns how many
+-- Error RELEASE when the crawl is of another version.
 -- After a crash: those of this call are queued, the others still dead; call again.
 
+local other = other_version()
+if other then return of_other_release(other) end
 local most, now = tonumber(ARGV[1]), clock(ARGV[2])
 if not redis.call('HGET', CRAWL, 'id') then return 0 end
 local keys = redis.call('ZRANGE', DEATHS, 0, most - 1)

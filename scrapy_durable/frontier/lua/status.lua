@@ -15,7 +15,10 @@
 --          stale messages,
 --          identity of the crawl ("": none was noted),
 --          microseconds since the epoch by the crawl's clock}
+-- Error RELEASE when the crawl is of another version.
 
+local other = other_version()
+if other then return of_other_release(other) end
 local now = clock(ARGV[1])
 local crawl_id = redis.call('HGET', CRAWL, 'id')
 if not crawl_id then return {} end

@@ -4,8 +4,11 @@
 -- KEYS  1-23 as in keys.lua
 -- Returns {name, leases held, microseconds since the epoch when it was last heard of, its own numbers as it wrote them ("": none),
 --          ...}; empty when there is no crawl
+-- Error RELEASE when the crawl is of another version.
 -- After a crash: nothing has changed.
 
+local other = other_version()
+if other then return of_other_release(other) end
 local holds, rows = {}, {}
 for _, lease in ipairs(redis.call('HVALS', LEASES)) do
     local worker = holder_of(lease)

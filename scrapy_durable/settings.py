@@ -38,9 +38,9 @@ request has to come to an answer.
 """
 
 DURABLE_QUEUE_KEY = os.environ.get("DURABLE_QUEUE_KEY", "")
-"""A secret of 32 characters or more, the same for all workers: what they queue is signed with it, and nothing else is
-taken out of the queue. Empty: whoever can write to the queue is trusted as far as `docs/security.md` says. Set it in
-the environment.
+"""A secret of 32 characters or more, the same for all workers: what they queue, and the answers that they store on
+Redis, are signed with it, and nothing else is taken from there. Empty: whoever can write to it is trusted as far as
+`docs/security.md` says. Set it in the environment.
 """
 
 DURABLE_PROXIES = os.environ.get("DURABLE_PROXIES", "")

@@ -7,9 +7,7 @@ the element's key, so that it counts nowhere else.
 
 from __future__ import annotations
 
-import hmac
 from dataclasses import replace
-from hashlib import sha256
 
 from scrapy_durable.exceptions import CodecError, FrontierDamaged
 from scrapy_durable.frontier.codec import refused
@@ -22,36 +20,30 @@ from scrapy_durable.frontier.contract import (
     Status,
     WorkerStatus,
 )
+from scrapy_durable.signatures import SIGNATURE, Signer
 
 _MARK = b"\x01"
 """What a signed payload begins with; a document never does."""
-_LENGTH = sha256().digest_size
 
 
-class Seal:
-    """Signs with HMAC-SHA256, under a key of its own for each queue."""
+class Seal(Signer):
+    """Signs what is queued, under a key of its own for each queue."""
 
     def __init__(self, key: str, queue: str) -> None:
-        self._key = hmac.digest(key.encode(), b"scrapy_durable queue\0" + queue.encode(), "sha256")
-        self.mark = hmac.digest(self._key, b"mark", "sha256").hex()[:8]
-        """Tells one key from another, and the key to nobody."""
+        super().__init__(key, f"queue\0{queue}")
 
     def seal(self, document: bytes, *place: str) -> bytes:
         """The document behind its signature, which counts in that place only."""
-        return _MARK + self._sign(document, place) + document
+        return _MARK + self.sign(document, *place) + document
 
     def open(self, sealed: bytes, *place: str) -> bytes:
         """The document. Raises `CodecError` unless it was sealed with this key, for this place."""
-        signature, document = sealed[1 : 1 + _LENGTH], sealed[1 + _LENGTH :]
+        signature, document = sealed[1 : 1 + SIGNATURE], sealed[1 + SIGNATURE :]
         if not sealed.startswith(_MARK):
             raise CodecError("not signed, though DURABLE_QUEUE_KEY is set")
-        if not hmac.compare_digest(signature, self._sign(document, place)):
+        if not self.is_signed(document, signature, *place):
             raise CodecError("not signed with DURABLE_QUEUE_KEY for this place in the queue")
         return document
-
-    def _sign(self, document: bytes, place: tuple[str, ...]) -> bytes:
-        bound = b"".join(b"%d:%b" % (len(part), part) for part in (name.encode() for name in place))
-        return hmac.digest(self._key, b"%d:%b%b" % (len(place), bound, document), "sha256")
 
 
 class SealedFrontier:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -68,7 +69,7 @@ class ResponseStoreMiddleware:
     Off without `DURABLE_RESPONSES_DIR`.
 
     Stats: `responses/hit`, `responses/shared` (waited for another's download), `responses/stored`,
-    `responses/refused`, `responses/kept`, `responses/kept_lost`.
+    `responses/refused`, `responses/kept`, `responses/kept_lost`, `responses/not_signed`.
     """
 
     def __init__(self, crawler: Crawler, store: ResponseStore) -> None:
@@ -88,7 +89,10 @@ class ResponseStoreMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Raises `NotConfigured` when nothing is to be stored, `ConfigurationError` when a setting is refused."""
         store = build_response_store(
-            crawler.settings, spider=crawler.spidercls.name, clock=crawl_clock(crawler)
+            crawler.settings,
+            spider=crawler.spidercls.name,
+            clock=crawl_clock(crawler),
+            on_not_signed=partial(crawler.stats.inc_value, "responses/not_signed"),
         )
         if store is None:
             raise NotConfigured

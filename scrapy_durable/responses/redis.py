@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
-import math
-import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -15,20 +15,15 @@ import redis.asyncio
 from redis.exceptions import AuthenticationError, AuthorizationError, RedisError
 
 from scrapy_durable.responses.contract import Pruned, StoredCrawl, StoredResponse
-from scrapy_durable.responses.packing import MAX_BODY, DamagedError, Packer, largest_frame
+from scrapy_durable.responses.packing import MAX_BODY, DamagedError
 from scrapy_durable.responses.rare_log import RareLog
+from scrapy_durable.responses.values import HEADER, NotSignedError, Values, fetched_at, largest_value
+from scrapy_durable.signatures import Signer
 
-_HEADER = struct.Struct(">BHdI")
-_FORMAT = 1
 _STRETCH = 200
 """Shared answers per round trip when many are read or removed."""
 _CRAWL_STRETCH = 8
 """Answers of a crawl per round trip: each may be large."""
-_LONGEST_URL = 8192
-FIRST_TIME = 1_577_836_800.0
-"""Seconds since the epoch: nothing was fetched before 2020."""
-LATEST = 3600.0
-"""Seconds that a time may be ahead of this worker's: the clocks of two machines differ."""
 _CENTURY = 100 * 365 * 86_400.0
 _FAILURES = (RedisError, OSError)
 
@@ -47,8 +42,7 @@ class RedisResponseStore:
     """A `ResponseStore` in Redis. Its keys, `prefix` being the hash tag of the spider, as in `{quotes}`:
 
     `<prefix>:response:<key>`
-        string: format (1 byte), status (2), time fetched (8, a double), length of the URL (4), the URL in
-        UTF-8, and the body as one Zstandard frame. Expires after `ttl`.
+        string: an answer, in the form that `values.py` describes. Expires after `ttl`.
     `<prefix>:response-claim:<key>`
         string, empty: a worker is fetching that answer. Expires with its claim.
     `<prefix>:responses-of:<crawl id>`
@@ -60,8 +54,8 @@ class RedisResponseStore:
 
     A server that is down, slow, full or restarted makes misses and lost entries, never an error: every call
     gives up after `patience` seconds. What others have put there is read only as far as it can be an answer: a
-    value that is too large, or says to be, counts as damaged. The client belongs to the store, which closes it, and
-    must not decode responses.
+    value that is too large, or says to be, counts as damaged; with a `signer`, so does one that it has not signed.
+    The client belongs to the store, which closes it, and must not decode responses.
     """
 
     def __init__(
@@ -75,8 +69,12 @@ class RedisResponseStore:
         max_of_crawl: int = MAX_BODY,
         patience: float = 2.0,
         clock: Callable[[], float] = time.time,
+        signer: Signer | None = None,
+        on_not_signed: Callable[[], object] = lambda: None,
     ) -> None:
-        """`ttl`, `crawl_ttl` and `patience` are seconds; `max_shared` and `max_of_crawl` bytes of a body."""
+        """`ttl`, `crawl_ttl` and `patience` are seconds; `max_shared` and `max_of_crawl` bytes of a body.
+        `on_not_signed` is called for each value that the `signer` has not signed for its place.
+        """
         self._client: Any = client  # its annotations mix the synchronous and the asynchronous answers
         self._prefix = f"{prefix}:response:"
         self._claim_prefix = f"{prefix}:response-claim:"
@@ -87,10 +85,11 @@ class RedisResponseStore:
         self._max_of_crawl = max_of_crawl
         self._read_shared = self._client.register_script(_lua("read_shared"))
         self._read_of_crawl = self._client.register_script(_lua("read_of_crawl"))
-        self._rewrite_of_crawl = self._client.register_script(_lua("rewrite_of_crawl"))
+        self._replace_of_crawl = self._client.register_script(_lua("replace_of_crawl"))
         self._patience = patience
         self._clock = clock
-        self._packer = Packer()
+        self._values = Values(signer)
+        self._on_not_signed = on_not_signed
         self._log = RareLog(logging.getLogger(__name__))
 
     async def open(self) -> None:
@@ -110,11 +109,11 @@ class RedisResponseStore:
     async def get_many(self, keys: Sequence[str], max_age: float) -> dict[str, StoredResponse]:
         """One round trip for all keys; another one removes what is damaged, which would stand in a claim's way."""
         since, damaged = self._clock() - max_age, list[str]()
-        most, names = _largest_value(self._max_shared), [self._prefix + key for key in keys]
+        most, names = largest_value(self._max_shared), [self._prefix + key for key in keys]
         values = await self._in_time(self._read_shared(names, [most])) if keys else None
         found = {
             stored.key: stored
-            for stored in self._unpacked(keys, values, self._max_shared, damaged)
+            for stored in self._unpacked(keys, None, values, self._max_shared, damaged)
             if stored.fetched_at > since
         }
         if damaged:
@@ -139,9 +138,8 @@ class RedisResponseStore:
         if len(body) > (self._max_shared if crawl_id is None else self._max_of_crawl):
             self._log.warning("An answer is too large for the response store", f"{len(body)} bytes")
             return False
-        fetched_at = self._clock() if fetched_at is None else fetched_at
-        address = url.encode()
-        value = _HEADER.pack(_FORMAT, status, fetched_at, len(address)) + address + self._packer.pack(body)
+        at = self._clock() if fetched_at is None else fetched_at
+        value = self._values.pack(StoredResponse(key, status, url, at, body), crawl_id)
         try:
             async with asyncio.timeout(self._patience), self._client.pipeline(transaction=True) as pipeline:
                 if crawl_id is None:
@@ -163,12 +161,12 @@ class RedisResponseStore:
             async with asyncio.timeout(self._patience), self._client.pipeline(transaction=False) as pipeline:
                 # With NX and GET the answer is the claim that stands in the way.
                 pipeline.set(claim, b"", nx=True, get=True, px=round(seconds * 1000))
-                pipeline.getrange(self._prefix + key, 0, _HEADER.size - 1)
+                pipeline.getrange(self._prefix + key, 0, HEADER - 1)
                 standing, header = await pipeline.execute()
         except _FAILURES as error:
             self._log.warning("The response store could not be read", repr(error))
             return True
-        has_come = _fetched_at(header) > self._clock() - max_age
+        has_come = fetched_at(header) > self._clock() - max_age
         if has_come and standing is None:
             await self.disclaim(key)
         return standing is None and not has_come
@@ -190,18 +188,26 @@ class RedisResponseStore:
         keys = await self._keys_of(crawl_id)
         for start in range(0, len(keys), _CRAWL_STRETCH):
             stretch = keys[start : start + _CRAWL_STRETCH]
-            most = _largest_value(self._max_of_crawl)
+            most = largest_value(self._max_of_crawl)
             values = await self._in_time(
                 self._read_of_crawl([self._crawl_prefix + crawl_id], [most, *stretch])
             )
-            for stored in self._unpacked(stretch, values, self._max_of_crawl, []):
+            for stored in self._unpacked(stretch, crawl_id, values, self._max_of_crawl, []):
                 yield stored
 
     async def rewrite(self, crawl_id: str, key: str, body: bytes) -> bool:
-        """One round trip; what has expired meanwhile does not come back."""
-        name, packed = self._crawl_prefix + crawl_id, self._packer.pack(body)
-        length = await self._in_time(self._rewrite_of_crawl([name], [key, packed]))
-        return length is not None
+        """Two round trips; what has expired meanwhile does not come back, and what cannot be read is removed."""
+        name, most = self._crawl_prefix + crawl_id, largest_value(self._max_of_crawl)
+        values = await self._in_time(self._read_of_crawl([name], [most, key]))
+        if values is None:
+            return False
+        stored = next(self._unpacked([key], crawl_id, values, self._max_of_crawl, []), None)
+        if stored is None:
+            return await self._call("hdel", name, key) is not None
+        value = self._values.pack(replace(stored, body=body), crawl_id)
+        there = hashlib.sha1(values[0], usedforsecurity=False).hexdigest()
+        written = await self._in_time(self._replace_of_crawl([name], [key, there, value]))
+        return written is not None and written >= 0
 
     async def size(self) -> int:
         """Bytes that the server needs for all answers. Walks through the server's keys."""
@@ -291,6 +297,7 @@ class RedisResponseStore:
     def _unpacked(
         self,
         keys: Sequence[str],
+        crawl_id: str | None,
         values: Sequence[bytes | int | None] | None,
         most: int,
         damaged: list[str],
@@ -302,10 +309,15 @@ class RedisResponseStore:
             if value is None:
                 continue
             try:
-                stored = _read_value(key, value, self._packer, most)
-                _check(stored, self._clock())
-                yield stored
-            except (DamagedError, struct.error, UnicodeDecodeError) as error:
+                yield self._values.unpack(key, crawl_id, value, most, self._clock())
+            except NotSignedError as error:
+                damaged.append(key)
+                self._on_not_signed()
+                self._log.warning(
+                    "A stored answer is not signed with DURABLE_QUEUE_KEY and is not used",
+                    f"{key!r}: {error}",
+                )
+            except DamagedError as error:
                 damaged.append(key)
                 self._log.warning("A stored answer is damaged and will be fetched again", f"{key!r}: {error}")
 
@@ -314,41 +326,6 @@ def _lua(name: str) -> str:
     return (files(__package__) / "lua" / f"{name}.lua").read_text(encoding="utf-8")
 
 
-def _largest_value(body: int) -> int:
-    """Bytes of the value of an answer whose body has that many, at most."""
-    return largest_frame(body) + _HEADER.size + _LONGEST_URL
-
-
 def _milliseconds(seconds: float) -> int:
     """As Redis takes them: at least one, and not beyond what it can add to its clock."""
     return max(1, round(min(seconds, _CENTURY) * 1000))
-
-
-def _fetched_at(header: bytes) -> float:
-    """When an answer was fetched, as the header of its value says; long ago when there is none."""
-    try:
-        form, _, fetched_at, _ = _HEADER.unpack(header)
-    except struct.error:
-        return -math.inf
-    return float(fetched_at) if form == _FORMAT else -math.inf
-
-
-def _check(stored: StoredResponse, now: float) -> None:
-    """Raise `DamagedError` for what no worker can have put: others may write to the server too."""
-    if not FIRST_TIME <= stored.fetched_at <= now + LATEST:
-        raise DamagedError(f"fetched at {stored.fetched_at!r}, which has not come yet or is long past")
-    if not 100 <= stored.status <= 599:
-        raise DamagedError(f"status {stored.status}")
-    if not stored.url.startswith(("http://", "https://")) or not stored.url.isprintable():
-        raise DamagedError("not an address")
-
-
-def _read_value(key: str, value: bytes | int, packer: Packer, most: int) -> StoredResponse:
-    if isinstance(value, int):
-        raise DamagedError(f"it has {value} bytes, and {_largest_value(most)} are stored at most")
-    form, status, fetched_at, length = _HEADER.unpack_from(value)
-    start = _HEADER.size + length
-    if form != _FORMAT or len(value) < start:
-        raise DamagedError("an unknown format, or cut")
-    url = value[_HEADER.size : start].decode()
-    return StoredResponse(key, status, url, fetched_at, packer.unpack(value[start:], most))

@@ -17,8 +17,8 @@ import pytest
 import zstandard
 
 from scrapy_durable.responses.namespace import _BEHIND, NamespaceStore
-from scrapy_durable.responses.redis import _HEADER
 from scrapy_durable.responses.sqlite import SqliteResponseStore
+from scrapy_durable.responses.values import _HEADER
 from tests.crawling import Crawl, crawl
 from tests.hostile.conftest import QUICK
 from tests.raw_site import USUAL_SPEC, RawCatalogue, RawSite, http, spec

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import struct
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -204,3 +207,65 @@ def test_claims_that_never_end_hold_nothing_up_for_long(
     run = start(redis_url=server.url, settings={"DURABLE_LEASE_SECONDS": 1, "CONCURRENT_REQUESTS": 400})
     assert run.wait(SECONDS) == 0, run.log
     assert sorted(run.cars()) == sorted(site.ids())
+
+
+# The same with a key
+
+
+KEY = {"DURABLE_QUEUE_KEY": "0123456789abcdef" * 2}
+
+
+def test_with_a_key_no_answer_is_believed_that_no_worker_with_it_has_put(
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis
+) -> None:
+    for name in under(site, "response"):
+        client.set(name, stored(FORGED))
+    run = start("-s", "LOG_LEVEL=INFO", redis_url=server.url, settings={"CARS_SPEC_TTL": 10**10}, env=KEY)
+    assert run.wait(SECONDS) == 0, run.log
+    assert b"stranger" not in (run.output_dir / "cars.json").read_bytes()
+    assert run.log.count("A stored answer is not signed with DURABLE_QUEUE_KEY and is not used (") == 1
+    assert f"'responses/not_signed': {len(site.keys())}" in run.log
+    assert sorted(run.cars()) == sorted(site.ids())
+    assert len(set(site.specs())) == len(site.keys())
+
+
+def test_with_a_key_an_answer_counts_for_its_own_car_alone(
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis
+) -> None:
+    """The next crawl asks for none of what was signed, but for those that were put in the place of others."""
+    assert start(redis_url=server.url, env=KEY).wait(SECONDS) == 0
+    site.reset_journal()
+    names = under(site, "response")
+    others = {one: client.get(other) for one, other in zip(names[:5], names[5:10], strict=True)}
+    for name, value in others.items():
+        client.set(name, value, keepttl=True)  # type: ignore[arg-type]
+    run = start("-s", "LOG_LEVEL=INFO", redis_url=server.url, env=KEY)
+    assert run.wait(SECONDS) == 0, run.log
+    assert len(site.specs()) == len(others)
+    assert f"'responses/not_signed': {len(others)}" in run.log, run.log
+
+
+def test_with_a_key_no_record_is_made_again_of_a_page_that_no_worker_with_it_has_put(
+    site: StandIn, start: Start, server: RedisServer, client: redis.Redis, tmp_path: Path
+) -> None:
+    run = start(redis_url=server.url, env=KEY)
+    assert run.wait(SECONDS) == 0, run.log
+    (crawl_name,) = client.scan_iter("{cars}:responses-of:*")
+    names = client.hkeys(crawl_name)
+    again = ("-m", "scrapy", "reparse", "-s", f"REDIS_URL={server.url}", "-s", f"CARS_API_URL={site.url}")
+    for forged in (False, True):
+        if forged:
+            value = client.hget(crawl_name, names[0])
+            assert isinstance(value, bytes)
+            client.hset(crawl_name, names[0], value[:1].replace(b"\2", b"\1") + value[1:15] + value[47:])
+        place = tmp_path / f"again-{forged}"
+        done = subprocess.run(
+            [sys.executable, *again, "-s", f"CARS_OUTPUT_DIR={place}"],
+            env={**os.environ, **KEY},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+        assert done.returncode == int(forged), done.stderr
+        assert ("not signed with DURABLE_QUEUE_KEY" in done.stderr) is forged

@@ -22,7 +22,9 @@ from carscraper.api.body import DEEPEST, excess, is_deep, may_be_deep
 from scrapy_durable.heads import LONGEST_HEAD, BoundedResponseHandler
 from scrapy_durable.responses.decompression import DecompressionMiddleware
 from scrapy_durable.responses.packing import DamagedError, Packer, largest_frame
-from scrapy_durable.responses.redis import _HEADER, RedisResponseStore
+from scrapy_durable.responses.redis import RedisResponseStore
+from scrapy_durable.responses.values import _HEADER
+from scrapy_durable.signatures import Signer
 
 LIMIT = 10_000
 FIXED = settings(max_examples=150, derandomize=True, database=None, deadline=None)
@@ -55,13 +57,17 @@ def test_a_packed_body_is_no_larger_than_a_frame_may_be(body: bytes) -> None:
 
 
 @FIXED
-@given(head=st.binary(max_size=20) | st.just(_HEADER.pack(1, 200, 1e9, 3) + b"url"), frame=PACKED)
+@given(head=st.binary(max_size=20) | st.just(_HEADER.pack(1, 200, 1.7e9, 10) + b"http://h/x"), frame=PACKED)
 def test_a_value_in_redis_is_an_answer_or_damaged(head: bytes, frame: bytes) -> None:
-    store = RedisResponseStore(redis.asyncio.Redis(), "{cars}", ttl=1, crawl_ttl=1, max_shared=LIMIT)
-    damaged: list[str] = []
-    found = list(store._unpacked(["a", "b", "c"], [head + frame, None, 10**9], LIMIT, damaged))
-    assert [stored.key for stored in found] + damaged == ["a", "c"]
-    assert all(len(stored.body) <= LIMIT for stored in found)
+    for signer in (None, Signer("k" * 32, "responses")):
+        store = RedisResponseStore(
+            redis.asyncio.Redis(), "{cars}", ttl=1, crawl_ttl=1, max_shared=LIMIT, signer=signer
+        )
+        damaged: list[str] = []
+        found = list(store._unpacked(["a", "b", "c"], None, [head + frame, None, 10**9], LIMIT, damaged))
+        assert [stored.key for stored in found] + damaged == ["a", "c"]
+        assert all(len(stored.body) <= LIMIT for stored in found)
+        assert not (signer and found)
 
 
 @FIXED

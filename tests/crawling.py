@@ -161,12 +161,18 @@ def torn_files(output_dir: Path) -> list[Path]:
 
 
 def wait_until(
-    condition: Callable[[], object], timeout: float = 20.0, *, what: str = "the condition"
+    condition: Callable[[], object],
+    timeout: float = 20.0,
+    *,
+    what: str = "the condition",
+    every: float = 0.01,
 ) -> None:
-    """Return once `condition` holds; fails after `timeout` seconds, and not before those of `HANGS`."""
+    """Return once `condition` holds; fails after `timeout` seconds, and not before those of `HANGS`. It is looked at
+    `every` so many seconds.
+    """
     timeout = max(timeout, HANGS)
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not come true within {timeout} s")
-        time.sleep(0.01)
+        time.sleep(every)

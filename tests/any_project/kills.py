@@ -19,8 +19,9 @@ KILLS = 5
 SURE_ANSWERS = 10
 """The Ctrl-C and the last kill come after so many answers at least: when the queue has something to lose."""
 START_ELEMENTS = 1
-"""What `scrapy queue` counts as done beside the requests: the `start()` of the spider."""
-END_SECONDS = 120.0
+"""What the frontier counts as done beside requests: the spider's `start()`, once for all workers (decision 0033)."""
+_POLL = 0.05
+"""Seconds between two looks at what the site has noted, which is some hundred requests long."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,9 @@ def crawl_through(
 def wait_until_gone(shop: Shop, run: Run) -> None:
     """Return when the site has noticed that a process has ended, so that it answers nothing into the void."""
     wait_until(
-        lambda: shop.waiting(run.agent) == 0, 60, what=f"the site has noticed that {run.agent} is gone"
+        lambda: shop.waiting(run.agent) == 0,
+        what=f"the site has noticed that {run.agent} is gone",
+        every=_POLL,
     )
 
 
@@ -102,10 +105,10 @@ def finish(runs: Sequence[Run], shop: Shop, *, may_lose: bool = False) -> list[i
     shop.gate(None)
     if may_lose:
         for run in runs:
-            wait_until(lambda run=run: is_over(run, may_lose), END_SECONDS, what="the crawl is over")  # type: ignore[misc]
+            wait_until(lambda run=run: is_over(run, may_lose), what="the crawl is over", every=_POLL)  # type: ignore[misc]
             if run.running:
                 run.kill()
-    return [run.wait(END_SECONDS) for run in runs]
+    return [run.wait() for run in runs]
 
 
 def wait_until_settled(project: Project, shop: Shop) -> None:
@@ -113,6 +116,6 @@ def wait_until_settled(project: Project, shop: Shop) -> None:
 
     def all_acknowledged() -> bool:
         answered = shop.answered_for_good()
-        return answered >= 0 and project.queue_status()["done"] >= answered + START_ELEMENTS
+        return answered >= 0 and project.done() >= answered + START_ELEMENTS
 
-    wait_until(all_acknowledged, 60, what="every answer is acknowledged")
+    wait_until(all_acknowledged, what="every answer is acknowledged", every=_POLL)

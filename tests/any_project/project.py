@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
-import json
 import os
 import shutil
 import signal
@@ -14,10 +14,12 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from scrapy.settings import Settings
+
+from scrapy_durable.frontier.build import build_frontier
 from tests.any_project.shop import EXAMPLE
-from tests.crawling import wait_until
+from tests.crawling import HANGS, wait_until
 from tests.standin import ROOT
 
 OWN_PYTHON = os.environ.get("ANY_PROJECT_PYTHON")
@@ -28,6 +30,8 @@ SPIDERS = {
 }
 FULL_SPEED = {"CONCURRENT_REQUESTS_PER_DOMAIN": 8, "DOWNLOAD_DELAY": 0}
 """The template has 1 and a second."""
+_POLL = 0.05
+"""Seconds between two looks at a log: a tenth of what it takes to start a process."""
 _NOT_INHERITED = ("CARS_", "DURABLE_", "SCRAPY_", "REDIS_", "MONGO_", "POSTGRES_", "JOBDIR", "PYTHONPATH")
 
 
@@ -95,27 +99,31 @@ class Run:
     def kill(self) -> None:
         """End it as a power failure would."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(HANGS)
 
     def interrupt(self) -> None:
         """What Ctrl-C does; returns when Scrapy has noticed."""
         asked = self.log.count("Received SIGINT")
         self.process.send_signal(signal.SIGINT)
-        wait_until(lambda: not self.running or self.log.count("Received SIGINT") > asked, 60)
+        wait_until(
+            lambda: not self.running or self.log.count("Received SIGINT") > asked,
+            what=f"{self.agent} has noticed the Ctrl-C",
+            every=_POLL,
+        )
 
     def wait_until_open(self) -> None:
         """Return when its scheduler and its pipeline are open, or it has ended."""
-        wait_until(lambda: not self.running or "items go to" in self.log, 60, what=f"{self.agent} is open")
+        wait_until(
+            lambda: not self.running or "items go to" in self.log, what=f"{self.agent} is open", every=_POLL
+        )
 
-    def wait(self, timeout: float) -> int:
-        """Wait for its end, and return its exit status. One that does not end is killed, and its log shown."""
+    def wait(self) -> int:
+        """Wait for its end, and return its exit status. One that hangs is killed, and its log shown."""
         try:
-            return self.process.wait(timeout)
+            return self.process.wait(HANGS)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(
-                f"{self.agent} still runs after {timeout} s:\n{self.log[-20_000:]}"
-            ) from None
+            raise AssertionError(f"{self.agent} still runs after {HANGS} s:\n{self.log[-20_000:]}") from None
 
 
 class Project:
@@ -137,6 +145,9 @@ class Project:
                 file.write(f"{setting} = {value!r}\n")
         self.path = path
         self.name = name
+        self._place = {place: settings[place] for place in ("REDIS_URL",) if place in settings}
+        if "JOBDIR" in settings:
+            self._place["JOBDIR"] = str(path / str(settings["JOBDIR"]))
         self.command = [PYTHON, "-m", "scrapy", "crawl", name, "-a", f"site={site}"]
         self._runs: list[Run] = []
 
@@ -151,18 +162,17 @@ class Project:
         path = self.path / "items.jl"
         return sorted(path.read_text().splitlines()) if path.exists() else []
 
-    def queue_status(self) -> dict[str, Any]:
-        """What `scrapy queue status` counts, of all slots."""
-        done = subprocess.run(
-            [PYTHON, "-m", "scrapy", "queue", "status", "--json", "--spider", self.name],
-            cwd=self.path,
-            env=environment(),
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        total: dict[str, Any] = json.loads(done.stdout)["total"]
-        return total
+    def done(self) -> int:
+        """How many requests are acknowledged."""
+
+        async def look() -> int:
+            frontier = build_frontier(Settings(self._place), "reader", spider=self.name)
+            try:
+                return (await frontier.status()).total.done
+            finally:
+                await frontier.close()
+
+        return asyncio.run(look())
 
     def remove(self) -> None:
         """End what runs, and remove the project."""

@@ -11,6 +11,7 @@ import pytest
 
 from tests.any_project.project import PYTHON, environment
 from tests.any_project.shop import EXAMPLE, Shop
+from tests.crawling import HANGS
 
 PRODUCTS = 120
 
@@ -36,7 +37,7 @@ def products(example: Path) -> list[dict[str, str]]:
 
 
 def test_the_shop_is_crawled_to_its_end_by_stock_scrapy(example: Path, shop: Shop) -> None:
-    assert start(example, shop).wait(120) == 0, (example / "log").read_text()
+    assert start(example, shop).wait(HANGS) == 0, (example / "log").read_text()
     items = products(example)
     assert sorted(int(item["sku"]) for item in items) == list(range(1, PRODUCTS + 1))
     assert all(item["link_text"] == item["title"] for item in items)
@@ -50,9 +51,9 @@ def test_with_one_line_more_a_kill_costs_it_nothing(example: Path, shop: Shop) -
     killed = start(example, shop, *one_line)
     assert shop.wait_until_held(lambda: killed.poll() is not None), (example / "log").read_text()
     killed.kill()
-    killed.wait(10)
+    killed.wait(HANGS)
     shop.gate(None)
-    assert start(example, shop, *one_line).wait(120) == 0, (example / "log").read_text()
+    assert start(example, shop, *one_line).wait(HANGS) == 0, (example / "log").read_text()
     assert {int(item["sku"]) for item in products(example)} == set(range(1, PRODUCTS + 1))
 
 

@@ -23,11 +23,11 @@ def come_to_the_end(project: Project, runs: list[Run], shop: Shop, expected: lis
         assert finish(runs, shop) == [0] * len(runs), runs[0].log[-20_000:]
         return
     shop.gate(None)
-    wait_until(lambda: set(project.items()) >= set(expected), 120, what="every item is there")
+    wait_until(lambda: set(project.items()) >= set(expected), what="every item is there", every=0.05)
     for run in runs:
         run.interrupt()
     for run in runs:
-        run.wait(60)
+        run.wait()
 
 
 @pytest.mark.parametrize(

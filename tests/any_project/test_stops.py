@@ -38,7 +38,7 @@ def test_a_crawl_that_was_interrupted_goes_on_where_it_was(
         run.interrupt()
     if interrupts == 1:
         shop.gate(None)
-    assert run.wait(60) != 0, "a crawl that was stopped is not complete"
+    assert run.wait() != 0, "a crawl that was stopped is not complete"
     wait_until_gone(shop, run)
     assert len(durable.items()) < len(expected.items)
     assert finish(crawl_through(durable, shop, []), shop) == [0]
@@ -65,7 +65,7 @@ def test_a_crawl_that_closespider_has_stopped_is_kept(
     expected = whole("products")
     durable = project("products", variant)
     limited = durable.start(arguments=["-s", "CLOSESPIDER_ITEMCOUNT=10"])
-    assert limited.wait(60) != 0, "a crawl that was stopped is not complete"
+    assert limited.wait() != 0, "a crawl that was stopped is not complete"
     assert 10 <= len(durable.items()) < len(expected.items)
     assert finish(crawl_through(durable, shop, []), shop) == [0]
     assert durable.items() == expected.items

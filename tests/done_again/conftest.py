@@ -20,6 +20,7 @@ from scrapy.settings import Settings
 
 from scrapy_durable.frontier.build import build_frontier
 from scrapy_durable.frontier.contract import DeadLetter, Status
+from tests.crawling import HANGS
 from tests.redis_server import RedisServer
 from tests.standin import ROOT
 
@@ -64,7 +65,7 @@ class Site:
             if self.failing[path] > 0:
                 self.failing[path] -= 1
                 return 503
-            self._changed.wait_for(lambda: path not in self.held, 120)
+            self._changed.wait_for(lambda: path not in self.held, HANGS)
         return 302 if path == "/moved" else 200
 
     def release(self) -> None:
@@ -100,12 +101,12 @@ class Crawl:
     def kill(self) -> None:
         """End it as a power failure would."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(HANGS)
 
     def finish(self) -> str:
         """Wait for its end; returns its log."""
         try:
-            self.process.wait(60)
+            self.process.wait(HANGS)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"it still runs:\n{self.log[-20_000:]}") from None

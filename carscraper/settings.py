@@ -132,7 +132,7 @@ JOBDIR = os.environ.get("JOBDIR")
 
 USER_AGENT = "carscraper/0.1 (a catalogue crawler; set CARS_CONTACT to say who runs it)"
 ROBOTSTXT_OBEY = True
-CONCURRENT_REQUESTS = 16  # of which four on the wire; the others wait for specs under way or are being parsed
+CONCURRENT_REQUESTS = 16  # of which four in flight; the others wait for specs under way or are being parsed
 CONCURRENT_REQUESTS_PER_DOMAIN = 4
 AUTOTHROTTLE_ENABLED = True
 AUTOTHROTTLE_START_DELAY = 0.5

@@ -130,7 +130,7 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
     async def download_request(self, request: Request) -> Response:
         """Ask. Raises `RequestFailed` when the crawl is being stopped, and what Scrapy's handler raises."""
         if is_stopping(self.crawler):
-            self._give_back(request)
+            self._release(request)
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch_for_the_end())
         task = cast("asyncio.Task[object]", asyncio.current_task())
@@ -141,7 +141,7 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
             if task not in self._abandoned:
                 raise
             task.uncancel()
-            self._give_back(request)
+            self._release(request)
         except DownloadFailedError as error:
             # aiohttp's words for these two name the proxy with its password.
             if isinstance(error.__cause__, ClientHttpProxyError):
@@ -173,8 +173,8 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
         for task in self._under_way:
             task.cancel()
 
-    def _give_back(self, request: Request) -> NoReturn:
+    def _release(self, request: Request) -> NoReturn:
         scheduler = frontier_scheduler(self.crawler)
         if scheduler and scheduler.outcomes.is_leased(request):
-            scheduler.outcomes.give_back(request)
+            scheduler.outcomes.release(request)
         raise RequestFailed("the crawl is being stopped")

@@ -131,7 +131,7 @@ class Exchanges:
                 raise FrontierError("the exchanges with it have failed")
 
     async def send_the_rest(self, release: Callable[[], None]) -> None:
-        """Exchange until nothing is left to say. An answer may bring leases, which `release` gives back.
+        """Exchange until nothing is left to say. An answer may bring leases, which `release` is for.
 
         Raises `FrontierError`.
         """
@@ -217,7 +217,7 @@ class FrontierStats(Participant):
         if inbox.stale:
             self._stats.inc_value("frontier/stale", len(inbox.stale))
             logger.warning("%d leases had expired; others may have taken them over", len(inbox.stale))
-        if dead := len(inbox.buried) + len(outbox.burials):
+        if dead := len(inbox.dead_lettered) + len(outbox.dead_lettered):
             self._stats.inc_value("frontier/dead", dead)
 
 

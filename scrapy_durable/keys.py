@@ -40,7 +40,7 @@ class _Parent:
 
 
 class Keys:
-    """Of one worker. It learns of parents when requests are handed out, and of children when they are yielded."""
+    """Of one worker. It learns of parents when requests are leased, and of children when they are yielded."""
 
     def __init__(self, fingerprint: Callable[[Request], bytes], worker: str, *, derive: bool) -> None:
         """With `derive` off, a request with `dont_filter` has a key that nothing else has: nobody's parent is known."""
@@ -67,7 +67,7 @@ class Keys:
         callback = getattr(request.callback, "__name__", "parse")
         return self._parent(request).next(fingerprint + callback.encode())
 
-    def hand_out(self, request: Request, key: Key) -> None:
+    def leased(self, request: Request, key: Key) -> None:
         """The request is leased: it may be a parent from now on."""
         if self._derive:
             request.meta[PARENT_META] = key

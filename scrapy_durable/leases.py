@@ -3,16 +3,16 @@
 A lease's way, and when each step is said to the frontier:
 
 1. *waiting*: it came with an answer of the frontier, and the engine has not asked for it yet;
-2. *handed out*: a request object carries it;
-3. *landed*: off the wire, so that its slot may be asked for the next one. One that never was on the wire, since the
-   response store had its answer or another worker fetches it, is said to be *unsent*, at once, while its time
-   can still go to another;
+2. *assigned*: a request object carries it;
+3. *downloaded*: no longer in flight, so that its slot may be asked for the next one. One that never was in
+   flight, since the response store had its answer or another worker fetches it, is said to be *unsent*, at once,
+   while its time can still go to another;
 4. *finished*: the request is neither in the downloader nor in the scraper any more. What it yielded is in the
    outbox or beyond by then, because Scrapy enqueues children and runs items through the pipelines first;
 5. *acknowledged*: every store is durable past the number that it had reached at step 4. Entries travel before
    acks in one transaction, so children are in the frontier before their parent leaves it.
 
-A request that failed is told so by `retry` or `bury` before it finishes; then that is said in step 4 instead
+A request that failed is told so by `retry` or `dead_letter` before it finishes; then that is said in step 4 instead
 of 5.
 """
 
@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from scrapy_durable.frontier.contract import Burial, Held, Lease, Outbox, Retry
+from scrapy_durable.frontier.contract import DeadLettered, Held, Lease, Outbox, Retry
 from scrapy_durable.participants import Participant
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ class Task:
     """A lease that the engine has in hand, and what became of it."""
 
     lease: Lease
-    landed: bool = False
+    downloaded: bool = False
     waits: bool = False
-    """It has landed, unsent, but still takes up a place in Scrapy's downloader: another's download may answer it."""
+    """It counts as downloaded, unsent, and still takes up a place in Scrapy's downloader: another's may answer it."""
     seen: bool = False
     """Its response or failure has come past the last middleware, so that nothing was dropped on the way."""
-    outcome: Retry | Burial | Held | None = None
-    """What to say instead of an acknowledgement; a `Held` gives the lease back unused."""
+    outcome: Retry | DeadLettered | Held | None = None
+    """What to say instead of an acknowledgement; a `Held` releases the lease unused."""
     marks: list[tuple[DurableStore, int]] = field(default_factory=list)
     passed_on: int = 0
     """Items that this worker had passed on when it finished."""
@@ -70,19 +70,19 @@ class Task:
         """When it finishes, queue it again after `delay` seconds instead of acknowledging it."""
         self.outcome = Retry(self.held, delay, reason)
 
-    def bury(self, reason: str) -> bool:
+    def dead_letter(self, reason: str) -> bool:
         """When it finishes, make it a dead letter; False when something else was said of it before."""
         if self.outcome is not None:
             return False
-        self.outcome = Burial(self.held, reason)
+        self.outcome = DeadLettered(self.held, reason)
         return True
 
-    def give_back(self) -> None:
-        """When it finishes, queue it again at once, as if it had not been handed out."""
+    def release(self) -> None:
+        """When it finishes, queue it again at once, as if it had not been leased."""
         self.outcome = self.held
 
     def silence(self, request: Request) -> None:
-        """Have Scrapy not tell the request's errback that it ends here: it will be handed out again."""
+        """Have Scrapy not tell the request's errback that it ends here: it will be leased again."""
         if request.errback is not None:
             self.errback, request.errback = request.errback, None
 
@@ -94,9 +94,9 @@ class Leases(Participant):
     """
 
     def __init__(
-        self, outbox: Outbox, room: int, seconds: float, *, clock: Callable[[], float] = time.monotonic
+        self, outbox: Outbox, capacity: int, seconds: float, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`room`: how many may be waiting or under way at once; `seconds`: how long a lease holds."""
+        """`capacity`: how many may be waiting or under way at once; `seconds`: how long a lease holds."""
         self.stores: Sequence[DurableStore] = ()
         """Those that have to be durable before a request is acknowledged."""
         self.kept = 0
@@ -104,9 +104,9 @@ class Leases(Participant):
         of them.
         """
         self.results_expected = False
-        """Somebody notes the result of every request that was not dropped: bury those that were."""
+        """Somebody notes the result of every request that was not dropped: dead-letter those that were."""
         self._outbox = outbox
-        self._room = room
+        self._capacity = capacity
         self._seconds = seconds
         self._clock = clock
         self._renewed_at = clock()
@@ -120,32 +120,32 @@ class Leases(Participant):
 
     @property
     def at_work(self) -> bool:
-        """True when one is handed out, or waits for a store."""
+        """True when one is leased, or waits for a store."""
         return bool(self._tasks or self._finished)
 
     @property
-    def starving(self) -> bool:
+    def is_drained(self) -> bool:
         """True when the engine would be given nothing, though it has room."""
-        return not self._waiting and len(self._tasks) < self._room
+        return not self._waiting and len(self._tasks) < self._capacity
 
     @property
-    def hungry(self) -> bool:
+    def is_low(self) -> bool:
         """True when enough places are free that asking for more is worth a round trip."""
-        return self._room - self.free <= self._room * 5 // 8
+        return self._capacity - self.prefetch <= self._capacity * 5 // 8
 
     @property
-    def free(self) -> int:
+    def prefetch(self) -> int:
         """How many more may come."""
-        under_way = sum(task.waits or not task.landed for task in self._tasks.values())
-        return max(0, self._room - len(self._waiting) - under_way)
+        under_way = sum(task.waits or not task.downloaded for task in self._tasks.values())
+        return max(0, self._capacity - len(self._waiting) - under_way)
 
     @property
     def slots(self) -> Iterator[str]:
-        """The slots of those that are handed out; some more than once."""
+        """The slots of those that are leased; some more than once."""
         return (task.lease.slot for task in self._tasks.values())
 
     def __getitem__(self, request: Request) -> Task:
-        """What is known of a request that is handed out. Raises KeyError for one that is not leased."""
+        """What is known of a request that is leased. Raises KeyError for one that is not leased."""
         return self._tasks[request]
 
     def get(self, request: Request) -> Task | None:
@@ -164,30 +164,30 @@ class Leases(Participant):
         self._waiting = deque(lease for lease in self._waiting if lease.held not in gone)
 
     def pop(self) -> Lease | None:
-        """The next one for the engine, which has to be handed out or buried."""
+        """The next one for the engine, which has to be assigned or dead-lettered."""
         return self._waiting.popleft() if self._waiting else None
 
-    def hand_out(self, request: Request, lease: Lease) -> None:
+    def assign(self, request: Request, lease: Lease) -> None:
         """From now on this request carries it."""
         self._tasks[request] = Task(lease)
 
-    def bury_unread(self, lease: Lease, reason: str) -> None:
-        """Make one a dead letter that was not handed out."""
-        self._outbox.burials.append(Burial(lease.held, reason))
+    def dead_letter_unread(self, lease: Lease, reason: str) -> None:
+        """Make one a dead letter that was not leased."""
+        self._outbox.dead_lettered.append(DeadLettered(lease.held, reason))
 
     # Back from the engine
 
-    def land(self, task: Task) -> None:
-        """It is off the wire, if it was not before."""
-        if not task.landed:
-            task.landed = True
-            self._outbox.landed.append(task.held)
+    def note_downloaded(self, task: Task) -> None:
+        """It is no longer in flight, if it was not before."""
+        if not task.downloaded:
+            task.downloaded = True
+            self._outbox.downloaded.append(task.held)
 
-    def land_unsent(self, task: Task) -> bool:
-        """It is done with and has not been on the wire; False when it has landed before."""
-        if task.landed:
+    def note_unsent(self, task: Task) -> bool:
+        """It is done with and has not been in flight; False when it was downloaded before."""
+        if task.downloaded:
             return False
-        task.landed = True
+        task.downloaded = True
         self._outbox.unsent.append(task.held)
         return True
 
@@ -199,16 +199,16 @@ class Leases(Participant):
         """
         for request in [request for request in self._tasks if request not in downloading]:
             task = self._tasks[request]
-            self.land(task)
+            self.note_downloaded(task)
             task.waits = False
             if request in scraping:
                 continue
             del self._tasks[request]
             if task.errback is not None:
-                request.errback = task.errback  # one that was kept in memory is handed out as it is
+                request.errback = task.errback  # one that was kept in memory is leased as it is
             if task.outcome is None and self.results_expected and not task.seen:
                 logger.error("Gave up %s, which was dropped on its way back; see the log before", request)
-                task.bury("dropped on its way back from the site")
+                task.dead_letter("dropped on its way back from the site")
             if task.outcome is None:
                 task.marks = [(store, store.received) for store in self.stores]
                 task.passed_on = passed_on
@@ -216,9 +216,9 @@ class Leases(Participant):
             elif isinstance(task.outcome, Retry):
                 self._outbox.retries.append(task.outcome)
             elif isinstance(task.outcome, Held):
-                self._outbox.returns.append(task.outcome)
+                self._outbox.releases.append(task.outcome)
             else:
-                self._outbox.burials.append(task.outcome)
+                self._outbox.dead_lettered.append(task.outcome)
 
     def settle(self) -> None:
         """Acknowledge what every store has made durable; in order, since the stores' numbers only grow."""
@@ -256,7 +256,7 @@ class Leases(Participant):
 
     def crawl_ended(self) -> None:
         """Nothing that waits is worth fetching."""
-        self.return_waiting()
+        self.release_waiting()
 
     @property
     def is_urgent(self) -> bool:
@@ -267,15 +267,15 @@ class Leases(Participant):
     def _is_third_over(self) -> bool:
         return self._clock() >= self._renewed_at + self._seconds / 3
 
-    def return_waiting(self, slot: str | None = None) -> None:
-        """Give back what the engine has not asked for, of one slot or of all."""
+    def release_waiting(self, slot: str | None = None) -> None:
+        """Release what the engine has not asked for, of one slot or of all."""
         returned = [lease.held for lease in self._waiting if slot is None or lease.slot == slot]
         self._waiting = deque(lease for lease in self._waiting if slot is not None and lease.slot != slot)
         self._outbox.unsent.extend(returned)
-        self._outbox.returns.extend(returned)
+        self._outbox.releases.extend(returned)
 
-    def return_at_work(self) -> None:
-        """Give back, unfinished, what was handed out; it will be done again."""
-        self._outbox.returns.extend(task.held for task in chain(self._tasks.values(), self._finished))
+    def release_at_work(self) -> None:
+        """Release, unfinished, what was leased; it will be done again."""
+        self._outbox.releases.extend(task.held for task in chain(self._tasks.values(), self._finished))
         self._tasks.clear()
         self._finished.clear()

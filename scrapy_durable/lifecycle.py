@@ -189,7 +189,7 @@ class Lifecycle(ABC, Generic[V]):
     @staticmethod
     async def _is_elected(scheduler: FrontierScheduler) -> bool:
         try:
-            return await scheduler.frontier.claim_end()
+            return await scheduler.frontier.elect_finisher()
         except FrontierLost:
             return False  # forgotten by the worker that was elected; its verdict stays a while
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
-from scrapy_durable.signals import request_waited_in_vain, request_waits
+from scrapy_durable.signals import request_shares_download, shared_download_failed
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -33,8 +33,8 @@ class Outcomes:
         """Listen to the signals that tell what becomes of a request."""
         connect = crawler.signals.connect
         connect(self._on_left_downloader, signals.request_left_downloader)
-        connect(self._on_waits, request_waits)
-        connect(self.give_back, request_waited_in_vain)
+        connect(self._on_shares_download, request_shares_download)
+        connect(self.release, shared_download_failed)
         connect(self._on_spider_error, signals.spider_error)
         connect(self._on_item_error, signals.item_error)
 
@@ -47,19 +47,19 @@ class Outcomes:
         return self._leases[request].lease.failures
 
     def expect_results(self) -> None:
-        """Somebody calls `note_result` for every request that is not dropped: bury those that are."""
+        """Somebody calls `note_result` for every request that is not dropped: dead-letter those that are."""
         self._leases.results_expected = True
 
     def note_result(self, request: Request) -> None:
         """The leased request has an outcome that its callback, its errback or a middleware has dealt with.
 
-        One that has not left the downloader by then has never been there. If it was given back, its time may have gone
+        One that has not left the downloader by then has never been there. If it was released, its time may have gone
         to a robots.txt.
         """
         if task := self._leases.get(request):
             task.seen = True
             if task.outcome is None:
-                self._land_unsent(task)
+                self._note_unsent(task)
 
     def retry(self, request: Request, delay: float, reason: str) -> None:
         """When the leased request finishes, queue it again after `delay` seconds instead of acknowledging it."""
@@ -67,44 +67,44 @@ class Outcomes:
         task.retry(delay, reason)
         task.silence(request)
 
-    def bury(self, request: Request, reason: str) -> bool:
+    def dead_letter(self, request: Request, reason: str) -> bool:
         """When the leased request finishes, make it a dead letter instead of acknowledging it.
 
         False when it is not leased, or something else was said of it before.
         """
         task = self._leases.get(request)
-        return task is not None and task.bury(reason)
+        return task is not None and task.dead_letter(reason)
 
-    def give_back(self, request: Request) -> None:
+    def release(self, request: Request) -> None:
         """When the leased request finishes, queue it again at once, as if it had not been leased."""
         task = self._leases[request]
-        task.give_back()
+        task.release()
         task.silence(request)
 
     # Signals
 
-    def _land_unsent(self, task: Task) -> None:
-        if self._leases.land_unsent(task) and self._sites.interval_of(task.lease.slot) > 0:
+    def _note_unsent(self, task: Task) -> None:
+        if self._leases.note_unsent(task) and self._sites.interval_of(task.lease.slot) > 0:
             self._timing.wake_now()
 
-    def _on_waits(self, request: Request) -> bool:
+    def _on_shares_download(self, request: Request) -> bool:
         if task := self._leases.get(request):
             task.waits = True
-            self._land_unsent(task)
+            self._note_unsent(task)
         return task is not None
 
     def _on_left_downloader(self, request: Request) -> None:
         self._sites.was_asked = True
         if task := self._leases.get(request):
-            self._leases.land(task)
+            self._leases.note_downloaded(task)
             self._timing.wake()
 
     def _on_spider_error(self, failure: Failure, response: Any) -> None:
         request = getattr(response, "request", None)
         if request is not None:
-            self.bury(request, f"{type(failure.value).__name__}: {failure.value}")
+            self.dead_letter(request, f"{type(failure.value).__name__}: {failure.value}")
 
     def _on_item_error(self, failure: Failure, response: Any) -> None:
         request = getattr(response, "request", None)
         if request is not None:
-            self.bury(request, f"a pipeline failed: {type(failure.value).__name__}: {failure.value}")
+            self.dead_letter(request, f"a pipeline failed: {type(failure.value).__name__}: {failure.value}")

@@ -57,6 +57,6 @@ class ParentsMiddleware:
             scheduler.start.failed(error)
             raise
         except BaseException:  # the crawl is stopped
-            scheduler.start.give_back()
+            scheduler.start.release()
             raise
         scheduler.start.done()

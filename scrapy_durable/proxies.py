@@ -142,7 +142,7 @@ class ProxiesMiddleware:
         now = time.monotonic()
         at = self._pool.choose(site_of(self._crawler, request), now)
         if at is None:
-            self._give_back(request)
+            self._release(request)
             raise RequestFailed("all proxies rest")
         proxy = self._pool.proxies[at]
         request.meta["proxy"] = proxy.address
@@ -159,7 +159,7 @@ class ProxiesMiddleware:
             self._pool.note_success(at, time.monotonic())
             return response
         self._note_failure(at, f"it wants other credentials (status {response.status})")
-        self._give_back(request)
+        self._release(request)
         raise RequestFailed("a proxy refused")
 
     def process_exception(self, request: Request, exception: Exception) -> None:
@@ -176,7 +176,7 @@ class ProxiesMiddleware:
         else:
             return
         if not isinstance(exception, DownloadTimeoutError):
-            self._give_back(request)
+            self._release(request)
             raise RequestFailed("a proxy failed")
 
     def _note_failure(self, at: int, problem: str) -> None:
@@ -190,13 +190,13 @@ class ProxiesMiddleware:
             why = f"each proxy has failed at least {self._times + 1} times in a row; the last: {problem}"
             stop_crawl(self._crawler, "proxies_failed", why)
 
-    def _give_back(self, request: Request) -> None:
+    def _release(self, request: Request) -> None:
         """Return a request untried, and let the site rest for as long as all proxies do."""
         scheduler = frontier_scheduler(self._crawler)
         if scheduler is None:
             return
         if scheduler.outcomes.is_leased(request):
-            scheduler.outcomes.give_back(request)
+            scheduler.outcomes.release(request)
         if (rest := self._pool.rest(time.monotonic())) > 0:
             scheduler.sites.pause(request, rest)
 

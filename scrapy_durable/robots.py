@@ -139,11 +139,11 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         scheduler = frontier_scheduler(self.crawler)
         if site.given_up:
             # A drop, to Scrapy; but the request is lost like one whose download has failed for good.
-            if scheduler and not request.errback and scheduler.outcomes.bury(request, site.given_up):
+            if scheduler and not request.errback and scheduler.outcomes.dead_letter(request, site.given_up):
                 logger.error("Gave up %s: %s", request, site.given_up)
             raise NotKnownToBeAllowed(site.given_up)
         if scheduler and scheduler.outcomes.is_leased(request):
-            scheduler.outcomes.give_back(request)
+            scheduler.outcomes.release(request)
         self._pause(site, request)
         raise RequestFailed("what robots.txt allows is not known")
 
@@ -175,7 +175,7 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         """
         scheduler = frontier_scheduler(self.crawler)
         if scheduler and scheduler.outcomes.is_leased(request) and scheduler.sites.interval(request) > 0:
-            scheduler.outcomes.give_back(request)
+            scheduler.outcomes.release(request)
             raise RequestFailed("robots.txt was asked for in its time")
 
     async def _fetch(self, url: str) -> RobotParser | None:

@@ -180,13 +180,13 @@ class FrontierScheduler(BaseScheduler):
                 self._return_or_give_up(lease, error.worker)
                 continue
             except CodecError as error:
-                logger.error("Buried a request that cannot be read back: %s", error)
-                self._leases.bury_unread(lease, f"unreadable: {error}")
+                logger.error("Dead-lettered a request that cannot be read back: %s", error)
+                self._leases.dead_letter_unread(lease, f"unreadable: {error}")
                 continue
             if not self._leases.at_work:
                 self._timing.wake()  # from now on there is something to watch
-            self._leases.hand_out(request, lease)
-            self.keys.hand_out(request, lease.key)
+            self._leases.assign(request, lease)
+            self.keys.leased(request, lease.key)
             self.sites.leased(lease.slot)
             self._stats.inc_value("frontier/dequeued")
             return request
@@ -235,7 +235,7 @@ class FrontierScheduler(BaseScheduler):
     def _leave_at_once(self) -> Deferred[None]:
         """Scrapy is forced to end (a second signal): release what is in hand too, and let nothing delay this."""
         if self._leaving is None:
-            self._leases.return_at_work()
+            self._leases.release_at_work()
         return deferred_from_coro(self._leave())
 
     def _leave(self) -> asyncio.Task[None]:
@@ -262,13 +262,13 @@ class FrontierScheduler(BaseScheduler):
 
     async def _say_goodbye(self) -> None:
         await self._exchanges.finish()
-        self.start.give_back()
+        self.start.release()
         self._check_engine()
-        self._leases.return_waiting()
+        self._leases.release_waiting()
         if lost := self._serializer.lost_at_the_end:
             logger.warning("%d requests could not be serialized, and are lost with this process", lost)
         self.worker.leave()
-        await self._exchanges.send_the_rest(self._leases.return_waiting)
+        await self._exchanges.send_the_rest(self._leases.release_waiting)
         self.last_status = await self.frontier.status()
         self.last_dead = await self.frontier.dead_letters()
         if not self._crawler.settings.getbool("SCHEDULER_PERSIST", True):
@@ -282,7 +282,7 @@ class FrontierScheduler(BaseScheduler):
 
     async def _prepare_exchange(self) -> None:
         await self.worker.read_peers(self.frontier)
-        if self._start_urls is None or not self._leases.starving or self._exchanges.closing:
+        if self._start_urls is None or not self._leases.is_drained or self._exchanges.closing:
             return
         if self._exchanges.unanswered is not None:
             return  # that outbox is said again first, and what is taken now would not be in it
@@ -305,7 +305,7 @@ class FrontierScheduler(BaseScheduler):
             or self.sites.wait_for_the_first(self._leases.slots)
         ):
             return 0
-        return self._leases.free
+        return self._leases.prefetch
 
     async def _take_in(self, leases: list[Lease]) -> None:
         self._leases.add([lease for lease in leases if not self.start.take(lease)])
@@ -318,7 +318,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _push(self, entry: Entry) -> None:
         self._outbox.entries.append(entry)
-        if self._leases.starving:
+        if self._leases.is_drained:
             self._timing.wake()
 
     def _entry(self, request: Request) -> Entry:
@@ -353,7 +353,7 @@ class FrontierScheduler(BaseScheduler):
         else:
             url = codec.url_of(lease.payload)
             logger.error("Gave up %s, which could not be serialized, and was lost with its worker", url)
-            self._leases.bury_unread(lease, LOST)
+            self._leases.dead_letter_unread(lease, LOST)
         self._timing.wake()
 
 

@@ -48,7 +48,7 @@ class Serializer(Participant):
         self._kept: dict[Key, Request] = {}
         self._unsaid: set[Key] = set()
         """Of those kept, the ones that the frontier has not answered for yet."""
-        self._handed_out: WeakSet[Request] = WeakSet()
+        self._leased: WeakSet[Request] = WeakSet()
         self._put_back: list[Lease] = []
         self._returned: list[Lease] = []
         self._delayed: list[Entry] = []
@@ -88,9 +88,9 @@ class Serializer(Participant):
         request = self._kept.get(lease.key)
         if request is None:
             raise KeptElsewhere(keeper)
-        if request in self._handed_out:  # tried again, or the same object was queued twice
+        if request in self._leased:  # tried again, or the same object was queued twice
             request = codec.fresh_copy(request)
-        self._handed_out.add(request)
+        self._leased.add(request)
         return request
 
     def _keep(self, request: Request, key: Key) -> bytes:
@@ -115,7 +115,7 @@ class Serializer(Participant):
         outbox.entries += self._delayed
         self._delayed = []
         self._returned += self._put_back
-        outbox.returns += [lease.held for lease in self._put_back]
+        outbox.releases += [lease.held for lease in self._put_back]
         outbox.unsent += [lease.held for lease in self._put_back]
         self._put_back = []
 
@@ -136,9 +136,9 @@ class Serializer(Participant):
                 self._kept.pop(key, None)
             self._unsaid.difference_update(entry.key for entry in outbox.entries)
         if self._kept:
-            for held in (*outbox.acks, *(burial.held for burial in outbox.burials)):
+            for held in (*outbox.acks, *(message.held for message in outbox.dead_lettered)):
                 self._kept.pop(held.key, None)
-            for key in inbox.buried:
+            for key in inbox.dead_lettered:
                 self._kept.pop(key, None)
         self._delayed += [
             Entry(lease.key, lease.slot, "", lease.payload, _LAST, _PUT_BACK) for lease in self._returned

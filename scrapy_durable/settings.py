@@ -17,7 +17,7 @@ DURABLE_LEASE_SECONDS = os.environ.get("DURABLE_LEASE_SECONDS", "60")
 """Seconds after which a dead worker's requests go to another one. Leases are renewed at a third of it."""
 
 DURABLE_MAX_ATTEMPTS = os.environ.get("DURABLE_MAX_ATTEMPTS", "20")
-"""How often a request is handed out at most, whatever ended each attempt; one that kills its worker ends
+"""How often a request is leased at most, whatever ended each attempt; one that kills its worker ends
 here.
 """
 

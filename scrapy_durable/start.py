@@ -80,15 +80,15 @@ class Start(Participant):
     def failed(self, error: Exception) -> None:
         """It has raised, so it becomes a dead letter, unless that is how a spider stops."""
         if isinstance(error, CloseSpider):
-            self.give_back()
+            self.release()
         elif self._task is not None:
-            self._task.bury(f"start() failed: {type(error).__name__}: {error}")
+            self._task.dead_letter(f"start() failed: {type(error).__name__}: {error}")
             self._has_ended = True
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """The crawl is stopped: whoever goes on with it begins anew, unless it has ended."""
         if self._task is not None and not self._has_ended:
-            self._task.give_back()
+            self._task.release()
             self._has_ended = True
 
     # What the scheduler tells it, and asks
@@ -99,10 +99,10 @@ class Start(Participant):
             return False
         if not self._is_element or self._decided.is_set():
             return False  # nobody here would go through it
-        self._leases.hand_out(self._request, lease)
+        self._leases.assign(self._request, lease)
         self._task = self._leases[self._request]
         self._task.seen = True
-        self._leases.land_unsent(self._task)
+        self._leases.note_unsent(self._task)
         self._decided.set()
         return True
 

@@ -21,7 +21,7 @@ _reasons: WeakKeyDictionary[Crawler, str] = WeakKeyDictionary()
 def stop_crawl(crawler: Crawler, reason: str, why: str) -> None:
     """Close the spider with the finish reason `reason`, and say `why`, once; later calls change nothing.
 
-    What is on the wire ends by itself; what waits in the downloader is not sent any more, but given back to
+    What is in flight ends by itself; what waits in the downloader is not sent any more, but released to
     the frontier, so that a crawl that can be resumed lacks nothing.
     """
     if crawler not in _stopping:

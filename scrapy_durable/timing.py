@@ -86,7 +86,7 @@ class Timing(Participant):
             is_pressing
             or not self._has_heard
             or self._urgent.is_set()
-            or (self._outbox.says_something and (self._leases.hungry or self._has_lingered))
+            or (self._outbox.says_something and (self._leases.is_low or self._has_lingered))
         )
 
     @property
@@ -97,7 +97,9 @@ class Timing(Participant):
         """True when a time has come that held something back, or others may have queued something."""
         now = time.monotonic()
         due = self._wait_until is not None and now >= self._wait_until
-        return due or (self._shared and self._leases.starving and now >= self._last_exchange + _POLL_INTERVAL)
+        return due or (
+            self._shared and self._leases.is_drained and now >= self._last_exchange + _POLL_INTERVAL
+        )
 
     def _nap(self) -> float:
         """Seconds until it is worth checking again, if nobody calls before."""

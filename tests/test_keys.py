@@ -25,9 +25,9 @@ def again(path: str = "") -> Request:
 
 
 def attempt(of: Keys, key: int = 7) -> Request:
-    """The parent, as it was handed out."""
+    """The parent, as it was leased."""
     parent = Request(URL + "parent")
-    of.hand_out(parent, key)
+    of.leased(parent, key)
     return parent
 
 

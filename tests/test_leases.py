@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 from scrapy import Request
 
-from scrapy_durable.frontier.contract import Burial, Held, Lease, Outbox, Retry
+from scrapy_durable.frontier.contract import DeadLettered, Held, Lease, Outbox, Retry
 from scrapy_durable.leases import Leases
 
 SECONDS = 60.0
@@ -73,34 +73,34 @@ class LeasesMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, ROOM))
     def come(self, count: int) -> None:
         """As many at most as there is room for."""
-        count = min(count, self.leases.free)
+        count = min(count, self.leases.prefetch)
         new = [lease(len(self.given) + number) for number in range(count)]
         self.given |= {one.held for one in new}
         self.leases.add(new)
 
     @rule(target=requests)
-    def hand_out(self) -> Request:
+    def leased(self) -> Request:
         request = Request("http://site/")
         found = self.leases.pop()
         if found is not None:
-            self.leases.hand_out(request, found)
+            self.leases.assign(request, found)
             self.downloading.add(request)
         return request
 
     @rule()
-    def bury_unread(self) -> None:
+    def dead_letter_unread(self) -> None:
         if found := self.leases.pop():
-            self.leases.bury_unread(found, "unreadable")
+            self.leases.dead_letter_unread(found, "unreadable")
 
     @rule(request=requests, unsent=st.booleans())
-    def land(self, request: Request, unsent: bool) -> None:
+    def note_downloaded(self, request: Request, unsent: bool) -> None:
         if task := self.leases.get(request):
             if unsent:
-                self.leases.land_unsent(task)
+                self.leases.note_unsent(task)
             else:
-                self.leases.land(task)
+                self.leases.note_downloaded(task)
 
-    @rule(request=requests, outcome=st.sampled_from(["retry", "bury", "give back", "result"]))
+    @rule(request=requests, outcome=st.sampled_from(["retry", "dead-letter", "release", "result"]))
     def decide(self, request: Request, outcome: str) -> None:
         task = self.leases.get(request)
         if task is None:
@@ -108,11 +108,11 @@ class LeasesMachine(RuleBasedStateMachine):
         task.seen = True
         if outcome == "retry":
             task.retry(1.0, "failed")
-        elif outcome == "bury":
+        elif outcome == "dead-letter":
             before = task.outcome
-            assert task.bury("wrong") == (before is None)
-        elif outcome == "give back":
-            task.give_back()
+            assert task.dead_letter("wrong") == (before is None)
+        elif outcome == "release":
+            task.release()
 
     @rule(request=requests)
     def go_to_the_scraper(self, request: Request) -> None:
@@ -133,7 +133,7 @@ class LeasesMachine(RuleBasedStateMachine):
         self.leases.sweep(self.downloading, self.scraping, self.stores[0].received)
         assert self.leases.get(request) is None
         if task and self.expected and not task.seen:
-            assert isinstance(task.outcome, Burial)
+            assert isinstance(task.outcome, DeadLettered)
 
     @rule(which=st.integers(0, 1), more=st.integers(1, 5))
     def keep(self, which: int, more: int) -> None:
@@ -145,13 +145,13 @@ class LeasesMachine(RuleBasedStateMachine):
         self.clock.now += SECONDS / 3
 
     @rule()
-    def return_waiting(self) -> None:
-        self.leases.return_waiting()
+    def release_waiting(self) -> None:
+        self.leases.release_waiting()
         assert self.leases.pop() is None
 
     @rule()
     def be_forced_to_end(self) -> None:
-        self.leases.return_at_work()
+        self.leases.release_at_work()
         self.downloading.clear()
         self.scraping.clear()
         assert not self.leases.at_work
@@ -165,9 +165,9 @@ class LeasesMachine(RuleBasedStateMachine):
         ended_before = set(self.ends)
         said = self.outbox.take()
         assert not self.outbox.says_something
-        ends = [*said.acks, *said.returns, *(one.held for one in (*said.retries, *said.burials))]
+        ends = [*said.acks, *said.returns, *(one.held for one in (*said.retries, *said.dead_lettered))]
         self.ends.update(ends)
-        for name, what in (("landed", said.landed), ("landed", said.unsent)):
+        for name, what in (("downloaded", said.downloaded), ("downloaded", said.unsent)):
             self.said.update((name, held) for held in what)
         for held in said.acks:
             assert all(
@@ -191,7 +191,7 @@ class LeasesMachine(RuleBasedStateMachine):
         """What the frontier gave is in hand, or its end is said or about to be."""
         about_to_be = self.outbox
         ends = len(about_to_be.acks) + len(about_to_be.returns)
-        ends += len(about_to_be.retries) + len(about_to_be.burials)
+        ends += len(about_to_be.retries) + len(about_to_be.dead_lettered)
         assert len(self.given) == len(self.leases) + sum(self.ends.values()) + ends
 
 
@@ -205,10 +205,10 @@ def test_it_is_renewed_at_a_third_of_its_time_wherever_it_is() -> None:
     store = Store(received=1)
     leases.stores = [store]
     leases.add(map(lease, range(3)))
-    handed_out, finished = Request("http://site/1"), Request("http://site/2")
-    for request in (handed_out, finished):
-        leases.hand_out(request, cast("Lease", leases.pop()))
-    leases.sweep({handed_out}, ())
+    leased, finished = Request("http://site/1"), Request("http://site/2")
+    for request in (leased, finished):
+        leases.assign(request, cast("Lease", leases.pop()))
+    leases.sweep({leased}, ())
     leases.settle()
     assert not outbox.acks, "its store has nothing yet"
 
@@ -225,8 +225,8 @@ def test_a_slot_is_returned_alone_and_its_time_with_it() -> None:
     outbox = Outbox()
     leases = Leases(outbox, ROOM, SECONDS)
     leases.add([lease(1, "a"), lease(2, "b"), lease(3, "a")])
-    leases.return_waiting("a")
-    assert [held.key for held in outbox.returns] == [held.key for held in outbox.unsent] == [1, 3]
+    leases.release_waiting("a")
+    assert [held.key for held in outbox.releases] == [held.key for held in outbox.unsent] == [1, 3]
     assert len(leases) == 1
 
 
@@ -234,7 +234,7 @@ def test_what_others_have_taken_over_is_not_fetched_but_what_is_under_way_goes_o
     leases = Leases(Outbox(), ROOM, SECONDS)
     request = Request("http://site/")
     leases.add([lease(1), lease(2), lease(3)])
-    leases.hand_out(request, cast("Lease", leases.pop()))
+    leases.assign(request, cast("Lease", leases.pop()))
     leases.forget([lease(1).held, lease(2).held])
     assert leases.pop() == lease(3)
     assert leases.get(request) is not None
@@ -244,10 +244,10 @@ def test_a_first_word_stands_against_a_burial_but_a_retry_overrules() -> None:
     leases = Leases(Outbox(), ROOM, SECONDS)
     request = Request("http://site/")
     leases.add([lease(1)])
-    leases.hand_out(request, cast("Lease", leases.pop()))
+    leases.assign(request, cast("Lease", leases.pop()))
     task = leases[request]
-    assert task.bury("wrong")
-    assert not task.bury("wrong again")
+    assert task.dead_letter("wrong")
+    assert not task.dead_letter("wrong again")
     task.retry(5.0, "after all")
     assert task.outcome == Retry(lease(1).held, 5.0, "after all")
     with pytest.raises(KeyError):
@@ -260,7 +260,7 @@ def test_the_errback_of_what_is_put_off_hears_nothing_and_is_there_again_at_the_
     outbox = Outbox()
     leases = Leases(outbox, ROOM, SECONDS)
     request = Request("http://site/", errback=errback)
-    leases.hand_out(request, lease(1))
+    leases.assign(request, lease(1))
     leases[request].retry(1.0, "status 503")
     leases[request].silence(request)
     assert request.errback is None

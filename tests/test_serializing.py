@@ -7,7 +7,7 @@ from scrapy import Request, Spider
 from scrapy.utils.test import get_crawler
 
 from scrapy_durable.exceptions import CodecError, KeptElsewhere
-from scrapy_durable.frontier.contract import Burial, Entry, Held, Inbox, Key, Lease, Outbox
+from scrapy_durable.frontier.contract import DeadLettered, Entry, Held, Inbox, Key, Lease, Outbox
 from scrapy_durable.serializing import Serializer
 
 URL = "https://site.test/"
@@ -32,8 +32,8 @@ def lease(key: Key, payload: bytes) -> Lease:
     return Lease(key, 1, 1, "site.test", payload)
 
 
-def answer(*refused: Key, buried: list[Key] | None = None) -> Inbox:
-    return Inbox([], list(refused), [], buried or [], 1, None, 0.0)
+def answer(*refused: Key, dead_lettered: list[Key] | None = None) -> Inbox:
+    return Inbox([], list(refused), [], dead_lettered or [], 1, None, 0.0)
 
 
 def queue(serializer: Serializer, request: Request, key: Key = 1) -> Entry:
@@ -60,8 +60,8 @@ def test_the_same_object_queued_twice_is_never_in_hand_twice() -> None:
     "end",
     [
         (Outbox(acks=[Held(1, 1)]), answer()),
-        (Outbox(burials=[Burial(Held(1, 1), "")]), answer()),
-        (Outbox(), answer(buried=[1])),
+        (Outbox(dead_lettered=[DeadLettered(Held(1, 1), "")]), answer()),
+        (Outbox(), answer(dead_lettered=[1])),
     ],
     ids=["acknowledged", "dead", "attempts used up"],
 )
@@ -97,7 +97,7 @@ def test_what_another_worker_has_is_put_back_and_delayed_while_nothing_is_leased
     outbox = Outbox()
     assert other.puts_back
     other.say(outbox)
-    assert (outbox.returns, outbox.unsent, other.puts_back) == ([foreign.held], [foreign.held], True)
+    assert (outbox.releases, outbox.unsent, other.puts_back) == ([foreign.held], [foreign.held], True)
     other.hear(outbox, answer())
     assert (other.puts_back, other.is_urgent) == (False, True)
     other.say(following := Outbox())

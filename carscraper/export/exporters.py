@@ -39,7 +39,7 @@ _SPECS = 1024**2
 class TableExporter(BaseItemExporter):
     """A feed with a row per `Car`; what is none is passed over.
 
-    It heeds a feed's `fields`, which picks, sorts and renames columns. Raises `ConfigurationError` for columns
+    It obeys a feed's `fields`, which picks, sorts and renames columns. Raises `ConfigurationError` for columns
     that there are not, and whatever its encoder raises for options that it does not know.
     """
 

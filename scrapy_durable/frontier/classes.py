@@ -28,7 +28,7 @@ class SpiderClasses:
         self._modules: frozenset[str] = frozenset()
 
     def name_of(self, kind: type) -> str:
-        """`module:qualified name`. Raises `CodecError` for a class that `find` would not give back."""
+        """`module:qualified name`. Raises `CodecError` for a class that `find` would not release."""
         name = f"{kind.__module__}:{kind.__qualname__}"
         if self.find(name) is not kind:
             raise CodecError(f"the class {name} is not found by this name again")

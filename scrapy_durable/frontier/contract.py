@@ -2,10 +2,10 @@
 
 Every element pushed is, at any moment, in exactly one of five states:
 
-    queued ──hand out──► leased ──ack──► done
+    queued ──lease──► leased ──ack──► done
       ▲ │                  │ │
-      │ └─(not due yet)    │ └──bury, or attempts used up──► dead ──retry-dead──► queued
-      └────retry, give back, lease expired────┘
+      │ └─(not due yet)    │ └──dead-letter, or attempts used up──► dead ──retry-dead──► queued
+      └────retry, release, lease expired────┘
 
 *Queued* includes the elements that are *delayed* (their time has not come); counts list the two apart. A
 crawl lives in the frontier from `begin` until `forget`; its identity is `CrawlState.crawl_id`. Times and
@@ -40,16 +40,16 @@ class Entry:
     priority: int = 0
     """Higher goes first; equal ones in the order of arrival. From -2**31 to 2**31 - 1."""
     delay: float = 0.0
-    """Seconds from now before which the element is not handed out."""
+    """Seconds from now before which the element is not leased."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """An element handed out to one worker, for a time."""
+    """An element leased to one worker, for a time."""
 
     key: Key
     token: int
-    """Fencing token: grows with each hand-out in a crawl; a stale one changes nothing."""
+    """Fencing token: grows with each lease in a crawl; a stale one changes nothing."""
     attempt: int
     """How often the element was leased, this time included; 1 at the first."""
     slot: str
@@ -73,8 +73,8 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The request failed for now: count a failure and queue it again after `delay` seconds, or bury it if its attempts
-    are used up.
+    """The request failed for now: count a failure and queue it again after `delay` seconds, or dead-letter it if its
+    attempts are used up.
     """
 
     held: Held
@@ -83,7 +83,7 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class Burial:
+class DeadLettered:
     """The request failed for good: it becomes a dead letter."""
 
     held: Held
@@ -112,16 +112,16 @@ class SlotLimit:
     """How much one site may be asked at once, by all workers together."""
 
     cap: int
-    """Leases of the slot that may be on the wire at once; 0 means no limit."""
+    """Leases of the slot that may be in flight at once; 0 means no limit."""
     interval: float = 0.0
-    """Seconds between two hand-outs of the slot, at least; the slot's `Pace` may make it longer. `Outbox.unsent`
-    says which hand-outs do not count.
+    """Seconds between two leases of the slot, at least; the slot's `Pace` may make it longer. `Outbox.unsent`
+    says which leases do not count.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The interval between hand-outs that all workers together have learned for a slot."""
+    """The interval between leases that all workers together have learned for a slot."""
 
     version: int
     """Counts the changes; 0 when nothing has been learned yet."""
@@ -144,22 +144,22 @@ class Outbox:
     """All that a worker has to say in one exchange. Applied as one transaction, in the order of the fields."""
 
     entries: list[Entry] = field(default_factory=list)
-    landed: list[Held] = field(default_factory=list)
-    """Off the wire: answered or failed, so the slot has a free place; the lease itself goes on."""
+    downloaded: list[Held] = field(default_factory=list)
+    """No longer in flight: answered or failed, so the slot has a free place; the lease itself goes on."""
     unsent: list[Held] = field(default_factory=list)
-    """Landed without having been on the wire, and not sent under this lease any more. The slot has a free place, and
-    if nothing of it was handed out since, the interval after this lease ends at once: the hand-out before it was
+    """Never in flight, and not sent under this lease any more. The slot has a free place, and
+    if nothing of it was leased since, the interval after this lease ends at once: the lease before it was
     an interval earlier. Otherwise its time is gone, since the next one was sent an interval later. A pause stays.
     """
     acks: list[Held] = field(default_factory=list)
     retries: list[Retry] = field(default_factory=list)
-    burials: list[Burial] = field(default_factory=list)
-    returns: list[Held] = field(default_factory=list)
-    """Given back: queued again at once, and the attempt is not counted."""
+    dead_lettered: list[DeadLettered] = field(default_factory=list)
+    releases: list[Held] = field(default_factory=list)
+    """Released: queued again at once, and the attempt is not counted."""
     renewals: list[Held] = field(default_factory=list)
     """Leases to hold for another full lease time."""
     pauses: dict[str, float] = field(default_factory=dict)
-    """Slot to seconds from now during which nothing of it is handed out; a longer pause already set stays."""
+    """Slot to seconds from now during which nothing of it is leased; a longer pause already set stays."""
     paces: dict[str, PaceChange] = field(default_factory=dict)
     """Slot to the interval that its latest answers call for."""
     report: dict[str, int] = field(default_factory=dict)
@@ -189,12 +189,12 @@ class Inbox:
     """Entries refused: leased, done or dead already. (One that was queued already is not refused.)"""
     stale: list[Held]
     """Messages about leases that this worker does not hold any more; they changed nothing."""
-    buried: list[Key]
+    dead_lettered: list[Key]
     """Retries of this outbox that became dead letters, their attempts being used up."""
     unfinished: int
     """Elements queued, delayed or leased, by anyone, after this exchange. 0: nothing is left to do."""
     next_due: float | None
-    """Seconds until something may be handed out that was held back by a time (delay, pause or interval);
+    """Seconds until something may be leased that was held back by a time (delay, pause or interval);
     None: nothing is.
     """
     now: float
@@ -309,7 +309,7 @@ class Frontier(Protocol):
     async def exchange(self, outbox: Outbox, want: int) -> Inbox:
         """Say everything and ask for up to `want` leases, in one transaction or one round trip.
 
-        Also returns expired leases to the queue (of any worker), buries those whose attempts are used up, and
+        Also returns expired leases to the queue (of any worker), dead-letters those whose attempts are used up, and
         counts as this worker's sign of life. After `FrontierUnavailable` the caller repeats the very same
         outbox object: if the first try did take effect, its answer is given again and nothing happens twice.
         """
@@ -335,16 +335,16 @@ class Frontier(Protocol):
         `begin`.
         """
 
-    async def claim_end(self) -> bool:
-        """True when this worker may close the crawl's books: nothing is unfinished, and no other worker has
+    async def elect_finisher(self) -> bool:
+        """True when this worker may finish the crawl: nothing is unfinished, and no other worker has
         claimed it.
 
-        The claim is a lease: it lapses after the lease time if the claimer is not heard of, so that another
+        The claim is a lease: it lapses after the lease time if the finisher is not heard of, so that another
         one may claim. Asking again while holding it renews it.
         """
 
     async def publish_verdict(self, verdict: bytes) -> None:
-        """Leave the crawl's verdict for the workers that wait for the claimer; kept beyond `forget` for an
+        """Leave the crawl's verdict for the workers that wait for the finisher; kept beyond `forget` for an
         hour.
         """
 

@@ -80,8 +80,8 @@ FIXED_KEYS = {
     "overdue": "set",
     "leases": "hash",
     "deadlines": "zset",
-    "wire": "hash",
-    "turns": "zset",
+    "in_flight": "hash",
+    "rotation": "zset",
     "held": "zset",
     "paused": "hash",
     "dead": "hash",
@@ -164,7 +164,7 @@ WORKERS = load_script("workers")
 DEAD_LETTERS = load_script("dead_letters")
 RETRY_DEAD = load_script("retry_dead")
 DROP_DEAD = load_script("drop_dead")
-CLAIM_END = load_script("claim_end")
+ELECT_FINISHER = load_script("elect_finisher")
 PUBLISH_VERDICT = load_script("publish_verdict")
 FORGET = load_script("forget")
 
@@ -174,7 +174,7 @@ class RedisFrontier:
 
     `client` brings its own time-outs, which should be short, since a call lasts as long as they allow; its
     retries are not needed and do no harm. `lease_seconds` is how long a lease holds without renewal,
-    `max_attempts` how often an element is handed out before it is buried. The limits of the worker that
+    `max_attempts` how often an element is leased before it is dead-lettered. The limits of the worker that
     began last are those of all.
 
     `clock_offset` (seconds) moves the server's clock; only tests set it.
@@ -251,7 +251,7 @@ class RedisFrontier:
             reply = await self._exchange(EXCHANGE, outbox, want, number)
         except _MemoryFullError as error:
             if outbox.entries:
-                relief = Outbox(landed=outbox.landed, unsent=outbox.unsent, renewals=outbox.renewals)
+                relief = Outbox(downloaded=outbox.downloaded, unsent=outbox.unsent, renewals=outbox.renewals)
                 await self._exchange(EXCHANGE_WHEN_FULL, relief, 0, 0)
                 raise FrontierUnavailable(f"{error}; no request was added") from error
             reply = await self._exchange(EXCHANGE_WHEN_FULL, outbox, want, number)
@@ -311,7 +311,9 @@ class RedisFrontier:
             _RETRY.pack(retry.held.key, retry.held.token, _microseconds(retry.delay)) + _reason(retry.reason)
             for retry in outbox.retries
         )
-        burials = b"".join(_pack_held([burial.held]) + _reason(burial.reason) for burial in outbox.burials)
+        dead_lettered = b"".join(
+            _pack_held([message.held]) + _reason(message.reason) for message in outbox.dead_lettered
+        )
         pauses = b"".join(
             _PAUSE.pack(_microseconds(seconds)) + _text(slot.encode())
             for slot, seconds in outbox.pauses.items()
@@ -322,12 +324,12 @@ class RedisFrontier:
         )
         return keys, [
             bytes(entries),
-            _pack_held(outbox.landed),
+            _pack_held(outbox.downloaded),
             _pack_held(outbox.unsent),
             bytes(acks),
             retries,
-            burials,
-            _pack_held(outbox.returns),
+            dead_lettered,
+            _pack_held(outbox.releases),
             _pack_held(outbox.renewals),
             pauses,
             paces,
@@ -383,10 +385,12 @@ class RedisFrontier:
             if number < BATCH:
                 return total
 
-    async def claim_end(self) -> bool:
-        """Whether this worker may close the books; see the contract."""
+    async def elect_finisher(self) -> bool:
+        """Whether this worker may finish it; see the contract."""
         arguments = (self._joined(), self._worker, self._lease, self._offset())
-        return bool(await self._run(CLAIM_END, [*self._keys, self._verdict_key(self._joined())], arguments))
+        return bool(
+            await self._run(ELECT_FINISHER, [*self._keys, self._verdict_key(self._joined())], arguments)
+        )
 
     async def publish_verdict(self, verdict: bytes) -> None:
         """Leave the verdict for the workers that wait; it is kept for an hour, and for an hour after
@@ -666,12 +670,12 @@ def _read_leases(packed: bytes) -> list[Lease]:
 
 def _read_inbox(reply: Any, outbox: Outbox) -> Inbox:
     """The answer to that outbox."""
-    unfinished, next_due, leases, refused, stale, buried, paces, now, ahead = reply
+    unfinished, next_due, leases, refused, stale, dead_lettered, paces, now, ahead = reply
     return Inbox(
         leases=_read_leases(leases),
         refused=_read_keys(refused),
         stale=[Held(key, token) for key, token in _HELD.iter_unpack(stale)],
-        buried=_read_keys(buried),
+        dead_lettered=_read_keys(dead_lettered),
         unfinished=unfinished,
         next_due=None if next_due < 0 else next_due / 1e6,
         now=now / 1e6,

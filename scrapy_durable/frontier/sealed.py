@@ -47,7 +47,7 @@ class Seal(Signer):
 
 
 class SealedFrontier:
-    """Signs what goes into another frontier, and hands out what is signed; the rest cannot be read back by `codec`."""
+    """Signs what goes into another frontier, and hands on what is signed; the rest cannot be read back by `codec`."""
 
     def __init__(self, frontier: Frontier, seal: Seal) -> None:
         self._frontier = frontier
@@ -107,9 +107,9 @@ class SealedFrontier:
         """As the frontier within."""
         return await self._frontier.drop_dead()
 
-    async def claim_end(self) -> bool:
+    async def elect_finisher(self) -> bool:
         """As the frontier within."""
-        return await self._frontier.claim_end()
+        return await self._frontier.elect_finisher()
 
     async def publish_verdict(self, verdict: bytes) -> None:
         """Leave the verdict, signed."""

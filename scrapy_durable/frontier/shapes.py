@@ -1,8 +1,8 @@
 """What a spider queues, declared by it: what comes from a queue and is anything else is refused.
 
 A queue is read like any input, since whoever may write to its server can put a request into it. A spider that has an
-attribute `queued`, a mapping of the names of its callbacks to a `Shape` each, is given back nothing but plain `GET`
-requests of these shapes. One that has none is given back what any of its requests could be.
+attribute `queued`, a mapping of the names of its callbacks to a `Shape` each, is released nothing but plain `GET`
+requests of these shapes. One that has none is released what any of its requests could be.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class SqliteFrontier:
 
     `begin` locks the file (`<path>.lock`) until `close`, so that one process at a time crawls with it;
     reading and the work on dead letters need no lock. `lease_seconds` is how long a lease holds without
-    renewal, `max_attempts` how often an element is handed out before it is buried. `clock` gives seconds
+    renewal, `max_attempts` how often an element is leased before it is dead-lettered. `clock` gives seconds
     since the epoch.
     """
 
@@ -119,7 +119,7 @@ class SqliteFrontier:
             change = self._change(db, now)
             change.reclaim(limit=-1)
             if change.ledger.unfinished == 0:
-                change.ledger.claimer = None
+                change.ledger.finisher = None
             change.store()
             self._crawl_id = change.ledger.crawl_id
         return CrawlState(self._crawl_id, resumed=not created, now=now, ahead=ahead)
@@ -132,25 +132,25 @@ class SqliteFrontier:
             change.reclaim(SWEEP)
             change.wake_on_time(SWEEP)
             refused = change.add(outbox.entries)
-            change.land(outbox.landed)
-            change.land_unsent(outbox.unsent)
+            change.note_downloaded(outbox.downloaded)
+            change.note_unsent(outbox.unsent)
             change.finish(outbox.acks)
-            buried = change.retry(outbox.retries)
-            for burial in outbox.burials:
-                change.bury(burial.held, burial.reason)
-            change.give_back(outbox.returns)
+            dead_lettered = change.retry(outbox.retries)
+            for message in outbox.dead_lettered:
+                change.dead_letter(message.held, message.reason)
+            change.release(outbox.releases)
             change.renew(outbox.renewals)
             change.pause(outbox.pauses)
             paces = change.pace(outbox.paces)
             if report:
                 db.execute(EXCHANGE.report, (report, self._worker))
-            leases = change.hand_out(want)
+            leases = change.lease(want)
             change.store()
             return Inbox(
                 leases=leases,
                 refused=refused,
                 stale=change.stale,
-                buried=buried,
+                dead_lettered=dead_lettered,
                 unfinished=change.ledger.unfinished,
                 next_due=change.next_due(),
                 now=change.now,
@@ -187,7 +187,7 @@ class SqliteFrontier:
             if db.execute(EXCHANGE.read_crawl).fetchone() is None:
                 return 0
             change = self._change(db, self._time(db)[0])
-            change.roused.update(slot for (slot,) in db.execute(DEAD_LETTERS.slots))
+            change.marked.update(slot for (slot,) in db.execute(DEAD_LETTERS.slots))
             revived = db.execute(DEAD_LETTERS.revive).rowcount
             change.ledger.unfinished += revived
             change.store()
@@ -203,8 +203,8 @@ class SqliteFrontier:
             db.execute(DEAD_LETTERS.drop_bodies)
             return db.execute(DEAD_LETTERS.drop).rowcount
 
-    async def claim_end(self) -> bool:
-        """Whether this worker may close the books; see the contract."""
+    async def elect_finisher(self) -> bool:
+        """Whether this worker may finish it; see the contract."""
         with self._transaction() as db:
             change = self._joined(db)
             claimed = change.claim()

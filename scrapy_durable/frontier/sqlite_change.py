@@ -39,7 +39,7 @@ class Ledger:
     next_turn: int
     unfinished: int
     stale: int
-    claimer: str | None
+    finisher: str | None
 
 
 class Change:
@@ -58,7 +58,7 @@ class Change:
     ) -> None:
         self.now = now
         self.stale: list[Held] = []
-        self.roused: set[int] = set()
+        self.marked: set[int] = set()
         """Slots that may have got something ready or a free place; `_wake` puts them where they belong."""
         self.ledger = Ledger(*db.execute(EXCHANGE.read_crawl).fetchone())
         self._db = db
@@ -74,27 +74,27 @@ class Change:
         self._callback_ids: dict[str, int] = {}
 
     def reclaim(self, limit: int) -> None:
-        """End the leases that have expired (-1: every one): queue them again, or bury them if their attempts
+        """End the leases that have expired (-1: every one): queue them again, or dead-letter them if their attempts
         are used up.
         """
         for number, slot, attempts in self._db.execute(EXCHANGE.expired, (self.now, limit)).fetchall():
             if attempts >= self._max_attempts:
                 self._db.execute(
-                    EXCHANGE.bury, (self.now, f"lease expired after {attempts} attempts", number)
+                    EXCHANGE.dead_letter, (self.now, f"lease expired after {attempts} attempts", number)
                 )
                 self.ledger.unfinished -= 1
             else:
                 self._db.execute(EXCHANGE.requeue, (QUEUED, 0, attempts, number))
-            self.roused.add(slot)
+            self.marked.add(slot)
 
     def wake_on_time(self, limit: int) -> None:
         """End the delays and the pauses that are over."""
         for number, slot in self._db.execute(EXCHANGE.due, (self.now, limit)).fetchall():
             self._db.execute(EXCHANGE.promote, (number,))
-            self.roused.add(slot)
+            self.marked.add(slot)
         for (slot,) in self._db.execute(EXCHANGE.released, (self.now, limit)).fetchall():
             self._db.execute(EXCHANGE.release, (slot,))
-            self.roused.add(slot)
+            self.marked.add(slot)
 
     def add(self, entries: list[Entry]) -> list[int]:
         """Add what is new, reschedule what waits; returns the keys of what is leased, done or dead."""
@@ -107,7 +107,7 @@ class Change:
                 self._db.execute(
                     EXCHANGE.reschedule, (state, not_before, max(priority, entry.priority), number)
                 )
-                self.roused.add(slot)
+                self.marked.add(slot)
             elif known is not None or self._db.execute(EXCHANGE.is_done, (entry.key,)).fetchone() is not None:
                 refused.append(entry.key)
             else:
@@ -125,20 +125,20 @@ class Change:
         self.ledger.next_id += 1
         self.ledger.unfinished += 1
         self._pushed[slot, callback] += 1
-        self.roused.add(slot)
+        self.marked.add(slot)
 
-    def land(self, landed: list[Held]) -> None:
+    def note_downloaded(self, downloaded: list[Held]) -> None:
         """Free the places of these leases; the leases go on."""
-        for held in landed:
+        for held in downloaded:
             if (lease := self._find(held)) is not None:
-                self._db.execute(EXCHANGE.land, (lease[0],))
+                self._db.execute(EXCHANGE.note_downloaded, (lease[0],))
 
-    def land_unsent(self, unsent: list[Held]) -> None:
-        """Free the places of these leases, and the time of one that was its slot's last hand-out."""
+    def note_unsent(self, unsent: list[Held]) -> None:
+        """Free the places of these leases, and the time of one that was its slot's last lease."""
         for held in unsent:
             if (lease := self._find(held)) is not None:
                 self._db.execute(EXCHANGE.free_time, (lease[1], held.token, lease[0]))
-                self._db.execute(EXCHANGE.land, (lease[0],))
+                self._db.execute(EXCHANGE.note_downloaded, (lease[0],))
 
     def finish(self, acks: list[Held]) -> None:
         """These elements are done; only their keys stay."""
@@ -152,10 +152,10 @@ class Change:
                 self._done[slot, callback] += 1
 
     def retry(self, retries: list[Retry]) -> list[int]:
-        """Count a failure, and queue these again after their delay; returns the keys of those buried because their
-        attempts are used up.
+        """Count a failure, and queue these again after their delay; returns the keys of those whose attempts are
+        used up, and which are dead letters now.
         """
-        buried = []
+        dead_lettered = []
         for retry in retries:
             lease = self._find(retry.held)
             if lease is None:
@@ -163,24 +163,24 @@ class Change:
             number, _, _, attempts = lease
             self._db.execute(EXCHANGE.fail, (number,))
             if attempts >= self._max_attempts:
-                self._db.execute(EXCHANGE.bury, (self.now, _storable(retry.reason), number))
+                self._db.execute(EXCHANGE.dead_letter, (self.now, _storable(retry.reason), number))
                 self.ledger.unfinished -= 1
-                buried.append(retry.held.key)
+                dead_lettered.append(retry.held.key)
             elif retry.delay > 0:
                 self._db.execute(EXCHANGE.requeue, (DELAYED, self.now + retry.delay, attempts, number))
             else:
                 self._db.execute(EXCHANGE.requeue, (QUEUED, 0, attempts, number))
-        return buried
+        return dead_lettered
 
-    def bury(self, held: Held, reason: str) -> None:
+    def dead_letter(self, held: Held, reason: str) -> None:
         """This element becomes a dead letter."""
         if (lease := self._find(held)) is not None:
-            self._db.execute(EXCHANGE.bury, (self.now, _storable(reason), lease[0]))
+            self._db.execute(EXCHANGE.dead_letter, (self.now, _storable(reason), lease[0]))
             self.ledger.unfinished -= 1
 
-    def give_back(self, returns: list[Held]) -> None:
+    def release(self, releases: list[Held]) -> None:
         """Queue these again at once; the attempt does not count."""
-        for held in returns:
+        for held in releases:
             if (lease := self._find(held)) is not None:
                 self._db.execute(EXCHANGE.requeue, (QUEUED, 0, lease[3] - 1, lease[0]))
 
@@ -191,13 +191,13 @@ class Change:
                 self._db.execute(EXCHANGE.renew, (self._deadline, lease[0]))
 
     def pause(self, pauses: Mapping[str, float]) -> None:
-        """Hand out nothing of these slots for so many seconds from now, or longer where a longer pause is
+        """Lease nothing of these slots for so many seconds from now, or longer where a longer pause is
         set.
         """
         for name, seconds in pauses.items():
             slot = self._slot(name)
             self._db.execute(EXCHANGE.pause, (self.now + seconds, slot))
-            self.roused.add(slot)
+            self.marked.add(slot)
 
     def pace(self, paces: Mapping[str, PaceChange]) -> dict[str, Pace]:
         """Take the changes that are based on the latest version; returns what holds now, for all of them."""
@@ -208,7 +208,7 @@ class Change:
             known[name] = Pace(*self._db.execute(EXCHANGE.pace, (slot,)).fetchone())
         return known
 
-    def hand_out(self, want: int) -> list[Lease]:
+    def lease(self, want: int) -> list[Lease]:
         """Up to `want` leases, in equal shares from the slots whose turn it is; a slot that was served goes
         to the end.
 
@@ -245,7 +245,7 @@ class Change:
                 leases.append(Lease(key, token, attempts + 1, name, payload, failures))
         if leases and interval > 0:
             self._db.execute(EXCHANGE.space_out, (self.now + interval, leases[-1].token, slot))
-            self.roused.add(slot)
+            self.marked.add(slot)
         elif number < share or number == room:
             self._db.execute(EXCHANGE.turn, (None, slot))
         else:
@@ -254,7 +254,7 @@ class Change:
         return leases
 
     def _free_places(self, slot: int, cap: int, share: int) -> int:
-        """How many more leases of the slot may go on the wire; more than `share` when there is no limit."""
+        """How many more leases of the slot may go in flight; more than `share` when there is no limit."""
         if cap == 0:
             return share + 1
         on_wire: int = self._db.execute(EXCHANGE.on_wire, (slot,)).fetchone()[0]
@@ -275,23 +275,23 @@ class Change:
         ledger = self.ledger
         if ledger.unfinished > 0:
             return False
-        if ledger.claimer == self._worker:
+        if ledger.finisher == self._worker:
             return True
-        if ledger.claimer is not None:
-            last_seen = self._db.execute(CRAWL.last_seen, (ledger.claimer,)).fetchone()
+        if ledger.finisher is not None:
+            last_seen = self._db.execute(CRAWL.last_seen, (ledger.finisher,)).fetchone()
             if last_seen is not None and last_seen[0] + self._lease_seconds > self.now:
                 return False
         self._db.execute(CRAWL.withdraw, (ledger.crawl_id,))
-        ledger.claimer = self._worker
+        ledger.finisher = self._worker
         return True
 
     def store(self) -> None:
-        """Write the counters, and put the slots that were roused where they belong."""
+        """Write the counters, and put the slots that were marked where they belong."""
         self._wake()
         ledger = self.ledger
         ledger.stale += len(self.stale)
         if ledger.unfinished > 0:
-            ledger.claimer = None
+            ledger.finisher = None
         for slot, callback in self._pushed.keys() | self._done.keys():
             numbers = (self._pushed[slot, callback], self._done[slot, callback])
             self._db.execute(EXCHANGE.count, (slot, callback, *numbers))
@@ -303,12 +303,12 @@ class Change:
                 ledger.next_turn,
                 ledger.unfinished,
                 ledger.stale,
-                ledger.claimer,
+                ledger.finisher,
             ),
         )
 
     def _find(self, held: Held) -> tuple[int, int, int, int] | None:
-        """Number, slot, callback and attempts of a lease that is still held, whose slot is roused; None if it
+        """Number, slot, callback and attempts of a lease that is still held, whose slot is marked; None if it
         is stale.
         """
         lease: tuple[int, int, int, int] | None = self._db.execute(
@@ -317,14 +317,14 @@ class Change:
         if lease is None:
             self.stale.append(held)
         else:
-            self.roused.add(lease[1])
+            self.marked.add(lease[1])
         return lease
 
     def _wake(self) -> None:
-        """Put every roused slot that has something ready in its place: in the rotation, or held back by its
+        """Put every marked slot that has something ready in its place: in the rotation, or held back by its
         pause or interval.
         """
-        for slot in self.roused:
+        for slot in self.marked:
             turn, held_until, not_before = self._db.execute(EXCHANGE.place, (slot,)).fetchone()
             if turn is not None:
                 continue
@@ -337,7 +337,7 @@ class Change:
             elif ready:
                 self._db.execute(EXCHANGE.turn, (self.ledger.next_turn, slot))
                 self.ledger.next_turn += 1
-        self.roused.clear()
+        self.marked.clear()
 
     def _slot(self, name: str) -> int:
         if name not in self._slot_ids:

@@ -29,7 +29,7 @@ class DecompressionMiddleware(HttpCompressionMiddleware):
 
     What is raised on a response's way back is seen by no other middleware, and so the request would be lost
     without a trace. Here such a response goes on without its body, with the flag `undecodable`, `too_large` or
-    `encoded_too_often`, which the retry middleware heeds.
+    `encoded_too_often`, which the retry middleware obeys.
 
     The limit is `DURABLE_RESPONSES_MAX_SHARED` for an answer with a key in the response store,
     `DURABLE_RESPONSES_MAX_KEPT` for one that is kept for its crawl, and never more than `DOWNLOAD_MAXSIZE`. It is set

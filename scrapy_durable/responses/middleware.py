@@ -18,7 +18,7 @@ from scrapy_durable.engine import downloading
 from scrapy_durable.exceptions import DurableError
 from scrapy_durable.identity import crawl_clock, crawl_identity
 from scrapy_durable.responses.build import build_response_store
-from scrapy_durable.signals import request_waited_in_vain, request_waits
+from scrapy_durable.signals import request_shares_download, shared_download_failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ _DOUBT = 1.0
 
 
 class WaitedInVain(IgnoreRequest):
-    """Raised to end the way of a request that will be handed out again, in its turn."""
+    """Raised to end the way of a request that will be leased again, in its turn."""
 
 
 class ResponseStoreMiddleware:
@@ -113,7 +113,7 @@ class ResponseStoreMiddleware:
                 )
             stat = "responses/shared"
             if other := self._under_way.get(key):
-                gave_way = gave_way or self._tell(request_waits, request)
+                gave_way = gave_way or self._tell(request_shares_download, request)
                 if not (await asyncio.wait([other], timeout=_DOUBT))[0]:
                     self._let_others_go_on_if_dropped(key)
                 continue
@@ -127,10 +127,10 @@ class ResponseStoreMiddleware:
                     return None
                 await self.store.disclaim(key)
                 self._let_others_go_on(key, request)
-                self._tell(request_waited_in_vain, request)
+                self._tell(shared_download_failed, request)
                 raise WaitedInVain("another's download of the same brought no answer")
             self._let_others_go_on(key, request)
-            gave_way = gave_way or self._tell(request_waits, request)
+            gave_way = gave_way or self._tell(request_shares_download, request)
             # A claim ends by itself, with an answer that can be read or without: one that does not is no worker's.
             waits_until = min(waits_until, time.monotonic() + 2 * self._claim)
             await asyncio.sleep(_POLL_INTERVAL)

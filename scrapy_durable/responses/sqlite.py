@@ -177,7 +177,7 @@ class SqliteResponseStore:
         return not busy
 
     async def size(self) -> int:
-        """Bytes of the file that are in use; what `prune` frees is given back to the disk."""
+        """Bytes of the file that are in use; what `prune` frees is released to the disk."""
         try:
             return self._used()
         except sqlite3.Error as error:

@@ -72,7 +72,7 @@ class ChallengeMiddleware:
         self._crawler.stats.inc_value("challenge/count")
         scheduler = frontier_scheduler(self._crawler)
         if scheduler and scheduler.outcomes.is_leased(request):
-            scheduler.outcomes.give_back(request)
+            scheduler.outcomes.release(request)
         why = f"{request.url} was answered with a challenge (status {response.status}); ask the site's owner for access"
         stop_crawl(self._crawler, "challenge", why)
         raise RequestFailed("a challenge")

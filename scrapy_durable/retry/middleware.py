@@ -112,7 +112,7 @@ class RetryMiddleware(ScrapyRetryMiddleware):
             logger.error("Gave up %s after %d tries: %s", request, tries, reason)
             self.crawler.stats.inc_value("retry/max_reached")
             if not request.errback:
-                scheduler.outcomes.bury(request, f"{reason}, {tries} tries{_snippet(body)}")
+                scheduler.outcomes.dead_letter(request, f"{reason}, {tries} tries{_snippet(body)}")
             return False
         wait = backoff(tries, random.random(), self._config.retry_base_delay, self._config.retry_max_delay)
         delay = max(at_least, wait)
@@ -177,9 +177,9 @@ class NoAnswerMiddleware:
         retry = self._crawler.get_downloader_middleware(RetryMiddleware)
         if retry is None or request.meta.get("dont_retry", False):
             logger.error("Gave up %s: %s", request, reason)
-            scheduler.outcomes.bury(request, f"{reason}{_snippet(response.body)}")
+            scheduler.outcomes.dead_letter(request, f"{reason}{_snippet(response.body)}")
         elif not retry.try_later(scheduler, request, reason, response.body):
-            scheduler.outcomes.bury(
+            scheduler.outcomes.dead_letter(
                 request, f"{reason}{_snippet(response.body)}"
             )  # an errback hears of no callback's error
         return []
@@ -193,7 +193,7 @@ class LastWordMiddleware:
     (`HttpErrorMiddleware` hides it), a redirect that is not followed, an `IgnoreRequest`, a download that
     failed for good. What the retry middleware has already put off stays put off. A request with an errback is
     left to it. A request that never comes past here was dropped by another middleware on the way back; the
-    scheduler buries it too.
+    scheduler dead-letters it too.
 
     Where `DURABLE_DEAD_LETTER_DROPPED` is False, what Scrapy drops counts as done, and only downloads that failed for
     good become dead letters.
@@ -210,7 +210,7 @@ class LastWordMiddleware:
         return cls(crawler)
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Bury what the callback will never see."""
+        """Dead-letter what the callback will never see."""
         if self._scheduler is None:
             return response
         self._scheduler.outcomes.note_result(request)
@@ -218,19 +218,19 @@ class LastWordMiddleware:
             return response
         wanted = request.meta.get("handle_httpstatus_list", ())
         if response.status not in wanted and not request.errback:
-            self._bury(request, _refusal(response))
+            self._dead_letter(request, _refusal(response))
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        """Bury what failed before or during the download, and is not put off."""
+        """Dead-letter what failed before or during the download, and is not put off."""
         if self._scheduler is None:
             return
         self._scheduler.outcomes.note_result(request)
         if not request.errback and (self._strict or not isinstance(exception, IgnoreRequest)):
-            self._bury(request, f"{type(exception).__name__}: {exception}")
+            self._dead_letter(request, f"{type(exception).__name__}: {exception}")
 
-    def _bury(self, request: Request, reason: str) -> None:
-        if self._scheduler and self._scheduler.outcomes.bury(request, reason):
+    def _dead_letter(self, request: Request, reason: str) -> None:
+        if self._scheduler and self._scheduler.outcomes.dead_letter(request, reason):
             logger.error("Gave up %s: %s", request, reason)
 
     _scheduler: FrontierScheduler | None = None

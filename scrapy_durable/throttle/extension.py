@@ -26,7 +26,7 @@ class Throttle:
     """In the place of Scrapy's AutoThrottle, with its settings.
 
     `AUTOTHROTTLE_TARGET_CONCURRENCY` is how many requests the site shall have under way from all workers
-    together. The delay itself is kept in the frontier, which hands out the next request of a site when its
+    together. The delay itself is kept in the frontier, which leases the next request of a site when its
     time has come. `AUTOTHROTTLE_DEBUG` logs every answer that is learned from.
 
     Under another scheduler than the frontier's it does nothing.

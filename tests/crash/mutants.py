@@ -20,11 +20,11 @@ from scrapy_durable.scheduler import FrontierScheduler
 
 
 def acknowledge_at_hand_out() -> None:
-    """As any queue does that pops: what is handed out is gone from it."""
-    hand_out = FrontierScheduler.next_request
+    """As any queue does that pops: what is leased is gone from it."""
+    leased = FrontierScheduler.next_request
 
     def next_request(self: FrontierScheduler) -> Request | None:
-        request = hand_out(self)
+        request = leased(self)
         if request is not None:
             self._outbox.acks.append(self._leases[request].held)
         return request

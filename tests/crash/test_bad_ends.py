@@ -141,7 +141,7 @@ def test_a_bug_at_the_end_of_a_crawl_that_was_stopped_ends_it_too(
     assert run.run_json()["status"] == "failed"
 
 
-@pytest.mark.parametrize("point", ["hand-out", "entries", "acks"])
+@pytest.mark.parametrize("point", ["lease", "entries", "acks"])
 def test_a_bug_in_the_exchange_with_the_frontier_ends_the_crawl(
     point: str, site: StandIn, tmp_path: Path
 ) -> None:

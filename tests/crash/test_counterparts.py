@@ -31,7 +31,7 @@ def kill_with_requests_on_the_wire(
     site.faults([{"match": SPEC_PATH, "fault": "hang", "after": MORE_SPECS}])
     run = start()
     asked = specs + MORE_SPECS + ON_THE_WIRE
-    wait_until(lambda: site.counts()["specs"] >= asked, 30, what="requests are on the wire")
+    wait_until(lambda: site.counts()["specs"] >= asked, 30, what="requests are in flight")
     run.kill()
     run.wait(10)
     wait_until(lambda: site.counts()["under_way"] == 0)

@@ -26,7 +26,7 @@ SMALL_STEPS = {
     "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
     "DURABLE_LEASE_SECONDS": 1,
 }
-"""So that a kill finds requests queued, on the wire, in the parser, in a batch, and finished but not acknowledged."""
+"""So that a kill finds requests queued, in flight, in the parser, in a batch, and finished but not acknowledged."""
 
 SURE_HITS = 3
 """Kills of crawls that cannot have ended before; those after them may come too late."""

@@ -56,9 +56,9 @@ STORES = (SqliteResponseStore, RedisResponseStore)
 DATABASES = (MongoDatabase, PostgresDatabase)
 POINTS: dict[str, tuple[tuple[Any, ...], str, Condition]] = {
     "begin": (FRONTIERS, "begin", always),
-    "hand-out": (FRONTIERS, "exchange", hands_out),
+    "lease": (FRONTIERS, "exchange", hands_out),
     "entries": (FRONTIERS, "exchange", says("entries")),
-    "landed": (FRONTIERS, "exchange", says("landed")),
+    "downloaded": (FRONTIERS, "exchange", says("downloaded")),
     "acks": (FRONTIERS, "exchange", says("acks")),
     "response": (STORES, "put", always),
     "rewrite": (STORES, "rewrite", always),
@@ -67,7 +67,7 @@ POINTS: dict[str, tuple[tuple[Any, ...], str, Condition]] = {
     "fsync": ((os,), "fsync", always),
     "commit": ((Archive,), "commit", always),
     "rename": ((Path,), "replace", always),
-    "claim": (FRONTIERS, "claim_end", always),
+    "claim": (FRONTIERS, "elect_finisher", always),
     "ledger-read": ((Archive,), "kept", always),
     "cars.json": ((Archive,), "publish", always),
     "run.json": ((Archive,), "report", always),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scrapy_durable.crawl_numbers import LEFT
-from scrapy_durable.frontier.contract import Burial, Entry, Outbox, SlotLimit
+from scrapy_durable.frontier.contract import DeadLettered, Entry, Outbox, SlotLimit
 from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.crawl.conftest import SECONDS, Site, Start
 
@@ -17,7 +17,7 @@ STOPPED: dict[str, Any] = {"CARS_PAGE_SIZE": 20, "CONCURRENT_REQUESTS": 1, "CLOS
 
 
 async def give_up(path: Path, number: int) -> None:
-    """Have so many requests pushed, handed out and buried, in the frontier that a stopped crawl has left."""
+    """Have so many requests pushed, leased and dead_lettered, in the frontier that a stopped crawl has left."""
     frontier = SqliteFrontier(path, worker="grave", limits={}, default_limit=SlotLimit(cap=0))
     try:
         status = await frontier.status()
@@ -27,9 +27,11 @@ async def give_up(path: Path, number: int) -> None:
         ours = [Entry(10**9 + key, "slot", "parse_specs", b"") for key in range(number)]
         inbox = await frontier.exchange(Outbox(entries=ours), number + waiting)
         keys = {entry.key for entry in ours}
-        burials = [Burial(lease.held, "status 500") for lease in inbox.leases if lease.key in keys]
+        dead_lettered = [
+            DeadLettered(lease.held, "status 500") for lease in inbox.leases if lease.key in keys
+        ]
         returns = [lease.held for lease in inbox.leases if lease.key not in keys]
-        await frontier.exchange(Outbox(burials=burials, returns=returns, report={LEFT: 1}), 0)
+        await frontier.exchange(Outbox(dead_lettered=dead_lettered, releases=returns, report={LEFT: 1}), 0)
         assert (await frontier.status()).total.dead == number
     finally:
         await frontier.close()

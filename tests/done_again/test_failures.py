@@ -1,4 +1,4 @@
-"""What a request has failed is told apart from how often it was handed out: a kill is no failure."""
+"""What a request has failed is told apart from how often it was leased: a kill is no failure."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_failures_are_remembered_over_a_kill(site: Site, start: StartCrawl, sett
 def test_a_request_that_kills_each_process_that_has_it_is_a_dead_letter_that_has_never_failed(
     site: Site, start: StartCrawl, settings: dict[str, Any]
 ) -> None:
-    """The hand-outs have a limit of their own, which counts what the failures do not."""
+    """The leases have a limit of their own, which counts what the failures do not."""
     limited = {**settings, "DURABLE_MAX_ATTEMPTS": 3}
     kill_in_flight(site, start, limited, 3)
     log = start("one", **limited).finish()

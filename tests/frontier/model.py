@@ -32,7 +32,7 @@ class Element:
     token: int = 0
     deadline: float = 0.0
     worker: str = ""
-    landed: bool = False
+    downloaded: bool = False
 
 
 @dataclass
@@ -44,28 +44,28 @@ class Model:
     elements: dict[int, Element] = field(default_factory=dict)
     pauses: dict[str, float] = field(default_factory=dict)
     gaps: dict[str, tuple[float, int]] = field(default_factory=dict)
-    """Slot to the end of the interval after its last hand-out, and the token of that."""
+    """Slot to the end of the interval after its last lease, and the token of that."""
     paces: dict[str, Pace] = field(default_factory=dict)
     last_token: int = 0
     arrivals: int = 0
     stale_messages: int = 0
-    claimer: str | None = None
+    finisher: str | None = None
     last_seen: dict[str, float] = field(default_factory=dict)
     reports: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def exchange(self, worker: str, outbox: Outbox) -> tuple[list[int], list[Held], list[int]]:
-        """Everything but the hand-out; returns what must be refused, stale and buried."""
+        """Everything but the lease; returns what must be refused, stale and dead-lettered."""
         self.last_seen[worker] = self.now
         self.reclaim(self.now)
         refused = [entry.key for entry in outbox.entries if not self._add(entry)]
         stale: list[Held] = []
-        buried: list[int] = []
-        for held in outbox.landed:
+        dead_lettered: list[int] = []
+        for held in outbox.downloaded:
             if element := self._find(held, stale):
-                element.landed = True
+                element.downloaded = True
         for held in outbox.unsent:
-            if (element := self._find(held, stale)) and not element.landed:
-                element.landed = True
+            if (element := self._find(held, stale)) and not element.downloaded:
+                element.downloaded = True
                 if self.gaps.get(element.slot, (0.0, 0))[1] == held.token:
                     del self.gaps[element.slot]
         for held in outbox.acks:
@@ -76,14 +76,14 @@ class Model:
                 element.failures += 1
                 if element.attempts >= MAX_ATTEMPTS:
                     element.state = "dead"
-                    buried.append(retry.held.key)
+                    dead_lettered.append(retry.held.key)
                 else:
                     element.state = "waiting"
                     element.not_before = self.now + retry.delay if retry.delay else None
-        for burial in outbox.burials:
-            if element := self._find(burial.held, stale):
+        for message in outbox.dead_lettered:
+            if element := self._find(message.held, stale):
                 element.state = "dead"
-        for held in outbox.returns:
+        for held in outbox.releases:
             if element := self._find(held, stale):
                 element.state, element.not_before = "waiting", None
                 element.attempts -= 1
@@ -99,8 +99,8 @@ class Model:
             self.reports[worker] = outbox.report
         self.stale_messages += len(stale)
         if self.unfinished:
-            self.claimer = None
-        return refused, stale, buried
+            self.finisher = None
+        return refused, stale, dead_lettered
 
     def pace(self, slot: str) -> Pace:
         return self.paces.get(slot, Pace(0, 0.0))
@@ -143,8 +143,8 @@ class Model:
             return None
         return element
 
-    def hand_out(self, worker: str, leases: list[Lease], want: int) -> None:
-        """Take these leases as handed out, after having looked that they may be, and that they are the right
+    def leased(self, worker: str, leases: list[Lease], want: int) -> None:
+        """Take these leases as leased, after having looked that they may be, and that they are the right
         ones.
         """
         assert len(leases) <= max(0, want)
@@ -158,18 +158,18 @@ class Model:
             assert (lease.slot, lease.payload) == (element.slot, element.payload)
             self.last_token = element.token = lease.token
             element.attempts += 1
-            element.state, element.worker, element.landed = "leased", worker, False
+            element.state, element.worker, element.downloaded = "leased", worker, False
             element.deadline, element.not_before = self.now + LEASE, None
             self.gaps[lease.slot] = (self.now + self.pace(lease.slot).interval, lease.token)
         if len(leases) < want:
             left = [slot for slot in self._slots() if self._ready(slot) and self._free(slot)]
-            assert not left, "nothing was held back that could be handed out"
+            assert not left, "nothing was held back that could be leased"
 
     def _slots(self) -> set[str]:
         return {element.slot for element in self.elements.values()}
 
     def _ready(self, slot: str) -> list[int]:
-        """The keys of a slot that may be handed out, best first."""
+        """The keys of a slot that may be leased, best first."""
         if self._held_until(slot) > self.now:
             return []
         return self._queued(slot)
@@ -186,7 +186,7 @@ class Model:
         on_wire = [
             element
             for element in self.elements.values()
-            if element.slot == slot and element.state == "leased" and not element.landed
+            if element.slot == slot and element.state == "leased" and not element.downloaded
         ]
         return len(on_wire) < self.cap
 
@@ -198,11 +198,11 @@ class Model:
         """Whether this worker gets the claim to the end."""
         self.last_seen[worker] = self.now
         if self.unfinished:
-            self.claimer = None
+            self.finisher = None
             return False
-        if self.claimer not in (None, worker) and self.last_seen[self.claimer or ""] + LEASE > self.now:
+        if self.finisher not in (None, worker) and self.last_seen[self.finisher or ""] + LEASE > self.now:
             return False
-        self.claimer = worker
+        self.finisher = worker
         return True
 
     def retry_dead(self) -> int:
@@ -211,7 +211,7 @@ class Model:
             element.state, element.not_before = "waiting", None
             element.attempts = element.failures = 0
         if dead:
-            self.claimer = None
+            self.finisher = None
         return len(dead)
 
     def drop_dead(self) -> int:

@@ -6,8 +6,8 @@ import pytest
 
 from scrapy_durable.exceptions import ForeignCrawl, FrontierLost
 from scrapy_durable.frontier.contract import (
-    Burial,
     Counts,
+    DeadLettered,
     Entry,
     Frontier,
     Held,
@@ -72,7 +72,7 @@ async def test_an_element_pushed_twice_is_handed_out_once(backend: Backend) -> N
 async def test_what_is_leased_done_or_dead_is_refused(backend: Backend) -> None:
     frontier = await begun(backend)
     leased, done, dead = (await frontier.exchange(entries(1, 2, 3), 3)).leases
-    await frontier.exchange(Outbox(acks=held(done), burials=[Burial(held(dead)[0], "broken")]), 0)
+    await frontier.exchange(Outbox(acks=held(done), dead_lettered=[DeadLettered(held(dead)[0], "broken")]), 0)
     inbox = await frontier.exchange(entries(1, 2, 3, 4), 5)
     assert inbox.refused == [leased.key, done.key, dead.key]
     assert keys(inbox) == [4]
@@ -157,23 +157,23 @@ async def test_no_more_leases_of_a_slot_are_on_the_wire_than_its_cap(backend: Ba
     assert keys(await frontier.exchange(Outbox(), 100)) == []
 
 
-@pytest.mark.parametrize("how", ["landed", "unsent", "acks", "retries", "burials", "returns"])
+@pytest.mark.parametrize("how", ["downloaded", "unsent", "acks", "retries", "dead_lettered", "releases"])
 async def test_a_lease_that_leaves_the_wire_makes_a_place(backend: Backend, how: str) -> None:
     frontier = await begun(backend, cap=1)
     (lease,) = (await frontier.exchange(entries(1, 2), 9)).leases
     (one,) = held(lease)
-    message = {"retries": Retry(one, 5, "503"), "burials": Burial(one, "404")}.get(how, one)
+    message = {"retries": Retry(one, 5, "503"), "dead_lettered": DeadLettered(one, "404")}.get(how, one)
     inbox = await frontier.exchange(Outbox(**{how: [message]}), 9)  # type: ignore[arg-type]
-    assert keys(inbox) == ([1] if how == "returns" else [2])
+    assert keys(inbox) == ([1] if how == "releases" else [2])
 
 
 async def test_landing_twice_makes_one_place(backend: Backend) -> None:
     frontier = await begun(backend, cap=2)
     first, _ = (await frontier.exchange(entries(1, 2, 3, 4), 9)).leases
-    inbox = await frontier.exchange(Outbox(landed=held(first, first)), 9)
+    inbox = await frontier.exchange(Outbox(downloaded=held(first, first)), 9)
     assert len(inbox.leases) == 1
     assert inbox.stale == []
-    assert keys(await frontier.exchange(Outbox(landed=held(first)), 9)) == []
+    assert keys(await frontier.exchange(Outbox(downloaded=held(first)), 9)) == []
 
 
 async def test_a_lease_that_expires_makes_a_place(backend: Backend) -> None:
@@ -290,14 +290,14 @@ async def test_an_interval_holds_up_no_other_slot(backend: Backend) -> None:
     assert sorted(keys(await frontier.exchange(Outbox(), 20))) == [1, 10, 11, 12, 13, 14]
 
 
-@pytest.mark.parametrize("how", ["landed", "acks", "returns"])
+@pytest.mark.parametrize("how", ["downloaded", "acks", "releases"])
 async def test_no_message_shortens_an_interval(backend: Backend, how: str) -> None:
     frontier = await begun(backend, limits=EVERY_TEN)
     (lease,) = (await frontier.exchange(entries(1, 2), 9)).leases
     assert keys(await frontier.exchange(Outbox(**{how: held(lease)}), 9)) == []  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("how", ["renewals", "acks", "retries", "returns"])
+@pytest.mark.parametrize("how", ["renewals", "acks", "retries", "releases"])
 async def test_the_time_of_a_lease_that_was_not_sent_goes_to_the_next(backend: Backend, how: str) -> None:
     """Whatever else becomes of the lease in the same exchange or later."""
     frontier = await begun(backend, limits=EVERY_TEN)
@@ -305,7 +305,7 @@ async def test_the_time_of_a_lease_that_was_not_sent_goes_to_the_next(backend: B
     (one,) = held(first)
     message = Retry(one, 5, "503") if how == "retries" else one
     inbox = await frontier.exchange(Outbox(unsent=[one], **{how: [message]}), 9)  # type: ignore[arg-type]
-    assert keys(inbox) == ([1] if how == "returns" else [2])
+    assert keys(inbox) == ([1] if how == "releases" else [2])
     assert inbox.stale == []
     assert inbox.next_due == pytest.approx(5 if how == "retries" else 10)
     assert keys(await frontier.exchange(Outbox(), 9)) == []
@@ -322,7 +322,7 @@ async def test_any_number_that_were_not_sent_cost_no_time(backend: Backend) -> N
 
 
 async def test_time_in_which_another_was_sent_is_not_given_again(backend: Backend) -> None:
-    """The one that was handed out last may have been sent a moment ago."""
+    """The one that was leased last may have been sent a moment ago."""
     frontier = await begun(backend, limits=EVERY_TEN)
     first = (await frontier.exchange(entries(1, 2, 3), 9)).leases
     backend.advance(10.1)
@@ -336,7 +336,7 @@ async def test_time_in_which_another_was_sent_is_not_given_again(backend: Backen
 async def test_what_has_landed_was_sent(backend: Backend) -> None:
     frontier = await begun(backend, limits=EVERY_TEN)
     (lease,) = held(*(await frontier.exchange(entries(1, 2), 9)).leases)
-    assert keys(await frontier.exchange(Outbox(landed=[lease], unsent=[lease]), 9)) == []
+    assert keys(await frontier.exchange(Outbox(downloaded=[lease], unsent=[lease]), 9)) == []
     assert keys(await frontier.exchange(Outbox(unsent=[lease, lease]), 9)) == []
 
 
@@ -354,7 +354,7 @@ async def test_one_that_was_not_sent_makes_one_place_and_no_more(backend: Backen
     frontier = await begun(backend, cap=2)
     first, _ = (await frontier.exchange(entries(*range(6)), 9)).leases
     assert len((await frontier.exchange(Outbox(unsent=held(first)), 9)).leases) == 1
-    assert keys(await frontier.exchange(Outbox(landed=held(first), unsent=held(first)), 9)) == []
+    assert keys(await frontier.exchange(Outbox(downloaded=held(first), unsent=held(first)), 9)) == []
     assert keys(await frontier.exchange(Outbox(acks=held(first)), 9)) == []
 
 
@@ -365,7 +365,7 @@ async def test_a_cap_and_an_interval_hold_together(backend: Backend) -> None:
     assert keys(await frontier.exchange(Outbox(renewals=held(*first)), 9)) == [2]
     backend.advance(10.1)
     assert keys(await frontier.exchange(Outbox(), 9)) == []
-    inbox = await frontier.exchange(Outbox(landed=held(*first)), 9)
+    inbox = await frontier.exchange(Outbox(downloaded=held(*first)), 9)
     assert keys(inbox) == [3]
     assert keys(await frontier.exchange(Outbox(), 9)) == []
 
@@ -452,13 +452,15 @@ async def test_a_renewed_lease_holds_for_another_lease_time(backend: Backend) ->
     assert (await frontier.exchange(Outbox(acks=held(lease)), 1)).stale == []
 
 
-@pytest.mark.parametrize("how", ["landed", "unsent", "acks", "retries", "burials", "returns", "renewals"])
+@pytest.mark.parametrize(
+    "how", ["downloaded", "unsent", "acks", "retries", "dead_lettered", "releases", "renewals"]
+)
 async def test_a_stale_token_changes_nothing_and_is_counted(backend: Backend, how: str) -> None:
     frontier = await begun(backend)
     (old,) = held(*(await frontier.exchange(entries(1), 1)).leases)
     backend.advance(LEASE)
     (new,) = (await frontier.exchange(Outbox(), 1)).leases
-    message = {"retries": Retry(old, 0, "503"), "burials": Burial(old, "404")}.get(how, old)
+    message = {"retries": Retry(old, 0, "503"), "dead_lettered": DeadLettered(old, "404")}.get(how, old)
     before = await counts(frontier)
     inbox = await frontier.exchange(Outbox(**{how: [message]}), 1)  # type: ignore[arg-type]
     assert inbox.stale == [old]
@@ -483,7 +485,7 @@ async def test_one_given_back_is_queued_at_once_and_its_attempt_does_not_count(b
     for _ in range(MAX_ATTEMPTS * 2):
         (lease,) = (await frontier.exchange(outbox, 1)).leases
         assert lease.attempt == 1
-        outbox = Outbox(returns=held(lease))
+        outbox = Outbox(releases=held(lease))
 
 
 async def test_a_retry_waits_for_its_delay_and_counts_its_attempt(backend: Backend) -> None:
@@ -503,13 +505,13 @@ async def test_a_retry_is_a_failure_and_a_lease_that_expires_or_is_released_is_n
     assert (lease.attempt, lease.failures) == (1, 0)
     (lease,) = (await frontier.exchange(Outbox(retries=[Retry(held(lease)[0], 0, "503")]), 1)).leases
     assert (lease.attempt, lease.failures) == (2, 1)
-    (lease,) = (await frontier.exchange(Outbox(returns=held(lease)), 1)).leases
+    (lease,) = (await frontier.exchange(Outbox(releases=held(lease)), 1)).leases
     assert (lease.attempt, lease.failures) == (2, 1)
-    await frontier.exchange(Outbox(landed=held(lease), renewals=held(lease)), 0)
+    await frontier.exchange(Outbox(downloaded=held(lease), renewals=held(lease)), 0)
     backend.advance(LEASE)
     (lease,) = (await frontier.exchange(Outbox(), 1)).leases
     assert (lease.attempt, lease.failures) == (3, 1)
-    await frontier.exchange(Outbox(burials=[Burial(held(lease)[0], "404")]), 0)
+    await frontier.exchange(Outbox(dead_lettered=[DeadLettered(held(lease)[0], "404")]), 0)
     (letter,) = await frontier.dead_letters()
     assert (letter.attempts, letter.failures) == (3, 1)
     await frontier.retry_dead()
@@ -536,7 +538,7 @@ async def test_a_retry_is_buried_when_its_attempts_are_used_up(backend: Backend)
         (lease,) = inbox.leases
         outbox = Outbox(retries=[Retry(held(lease)[0], 0, "status 503")])
     inbox = await frontier.exchange(outbox, 1)
-    assert inbox.buried == [1]
+    assert inbox.dead_lettered == [1]
     assert inbox.unfinished == 0
     (letter,) = await frontier.dead_letters()
     assert (letter.reason, letter.payload) == ("status 503", b"payload of 1")
@@ -564,7 +566,9 @@ async def test_dead_letters_tell_what_happened_oldest_first(backend: Backend) ->
     leases = (await frontier.exchange(entries(1, 2, 3, slot="site"), 3)).leases
     for lease in leases:
         backend.advance(1)
-        await frontier.exchange(Outbox(burials=[Burial(held(lease)[0], f"status 404 für {lease.key}")]), 0)
+        await frontier.exchange(
+            Outbox(dead_lettered=[DeadLettered(held(lease)[0], f"status 404 für {lease.key}")]), 0
+        )
     letters = await frontier.dead_letters()
     assert [letter.key for letter in letters] == [1, 2, 3]
     first = letters[0]
@@ -581,7 +585,8 @@ async def test_any_text_can_be_a_reason(backend: Backend) -> None:
     leases = (await frontier.exchange(entries(1, 2), 2)).leases
     first, second = held(*leases)
     await frontier.exchange(
-        Outbox(burials=[Burial(first, "half \ud800 a pair\x00")], retries=[Retry(second, 0, "")]), 0
+        Outbox(dead_lettered=[DeadLettered(first, "half \ud800 a pair\x00")], retries=[Retry(second, 0, "")]),
+        0,
     )
     (letter,) = await frontier.dead_letters()
     assert letter.reason == "half ? a pair\x00"
@@ -590,7 +595,7 @@ async def test_any_text_can_be_a_reason(backend: Backend) -> None:
 async def test_dead_letters_can_be_tried_again_with_attempts_back_at_zero(backend: Backend) -> None:
     frontier = await begun(backend)
     leases = (await frontier.exchange(entries(1, 2), 2)).leases
-    await frontier.exchange(Outbox(burials=[Burial(one, "404") for one in held(*leases)]), 0)
+    await frontier.exchange(Outbox(dead_lettered=[DeadLettered(one, "404") for one in held(*leases)]), 0)
     assert await frontier.retry_dead() == 2
     assert await frontier.retry_dead() == 0
     assert await frontier.dead_letters() == []
@@ -602,7 +607,7 @@ async def test_dead_letters_can_be_tried_again_with_attempts_back_at_zero(backen
 async def test_dropped_dead_letters_may_be_pushed_again(backend: Backend) -> None:
     frontier = await begun(backend)
     (lease,) = (await frontier.exchange(entries(1), 1)).leases
-    await frontier.exchange(Outbox(burials=[Burial(held(lease)[0], "404")]), 0)
+    await frontier.exchange(Outbox(dead_lettered=[DeadLettered(held(lease)[0], "404")]), 0)
     assert await frontier.drop_dead() == 1
     assert (await counts(frontier)).seen == 0
     assert keys(await frontier.exchange(entries(1), 1)) == [1]
@@ -618,7 +623,7 @@ async def test_counts_are_given_in_all_by_slot_and_by_callback(backend: Backend)
         Outbox(
             entries=[entry(4, "b", callback="parse_spec"), entry(5, "b", delay=9, callback="parse_spec")],
             acks=held(leases[0]),
-            burials=[Burial(held(leases[1])[0], "404")],
+            dead_lettered=[DeadLettered(held(leases[1])[0], "404")],
         ),
         0,
     )
@@ -807,11 +812,11 @@ async def test_a_clock_that_is_set_back_leaves_the_end_to_another_in_time(backen
     if not backend.has_workers:
         pytest.skip("one process at a time")
     one, other = await begun(backend, worker="one"), await begun(backend, worker="other")
-    assert await one.claim_end()
+    assert await one.elect_finisher()
     backend.advance(-3600)
-    assert not await other.claim_end()
+    assert not await other.elect_finisher()
     backend.advance(LEASE)
-    assert await other.claim_end()
+    assert await other.elect_finisher()
 
 
 async def test_the_workers_can_be_asked_for_alone(backend: Backend) -> None:
@@ -880,18 +885,18 @@ async def test_a_crawl_that_is_forgotten_has_never_been(backend: Backend) -> Non
 async def test_the_end_can_be_claimed_when_nothing_is_unfinished(backend: Backend) -> None:
     frontier = await begun(backend)
     inbox = await frontier.exchange(entries(1), 1)
-    assert not await frontier.claim_end()
+    assert not await frontier.elect_finisher()
     await frontier.exchange(Outbox(acks=held(*inbox.leases)), 0)
-    assert await frontier.claim_end()
-    assert await frontier.claim_end()
+    assert await frontier.elect_finisher()
+    assert await frontier.elect_finisher()
     assert await frontier.verdict() is None
     await frontier.publish_verdict(b"complete")
-    assert await frontier.claim_end()
+    assert await frontier.elect_finisher()
     assert await frontier.verdict() == b"complete"
     await frontier.forget()
     assert await frontier.verdict() == b"complete"
     with pytest.raises(FrontierLost):
-        await frontier.claim_end()
+        await frontier.elect_finisher()
 
 
 async def test_a_want_of_nothing_is_given_nothing(backend: Backend) -> None:

@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from scrapy_durable.exceptions import ConfigurationError, FrontierDamaged, FrontierError
-from scrapy_durable.frontier.contract import Burial, Frontier, Lease, Outbox, Retry
+from scrapy_durable.frontier.contract import DeadLettered, Frontier, Lease, Outbox, Retry
 from scrapy_durable.frontier.redis import FIXED_KEYS
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, RedisBackend
 from tests.frontier.test_contract import begun, entries, entry, held
@@ -26,7 +26,7 @@ HARMLESS_WHEN_DELETED = {
     "reports",  # numbers of workers that are gone; the others say theirs again
     "gaps",
 }
-"""Keys without which every request is handed out all the same."""
+"""Keys without which every request is leased all the same."""
 
 
 async def a_crawl_that_waits(backend: RedisBackend) -> Frontier:
@@ -42,7 +42,7 @@ async def a_crawl_that_waits(backend: RedisBackend) -> Frontier:
             entries=[entry(30, delay=LEASE / 2)],
             acks=held(one),
             retries=[Retry(two.held, 1.0, "later")],
-            burials=[Burial(three.held, "broken")],
+            dead_lettered=[DeadLettered(three.held, "broken")],
             pauses={"b": 2.0},
         ),
         0,
@@ -51,7 +51,7 @@ async def a_crawl_that_waits(backend: RedisBackend) -> Frontier:
 
 
 async def drain(backend: RedisBackend, frontier: Frontier) -> set[int]:
-    """Do all that is handed out until nothing is left; returns the keys. Raises `FrontierError`."""
+    """Do all that is leased until nothing is left; returns the keys. Raises `FrontierError`."""
     done: set[int] = set()
     ready: list[Lease] = []
     for _ in range(10 * MAX_ATTEMPTS):
@@ -59,7 +59,7 @@ async def drain(backend: RedisBackend, frontier: Frontier) -> set[int]:
         done.update(lease.key for lease in ready)
         ready = inbox.leases
         if not ready and not inbox.unfinished:
-            assert await frontier.claim_end()
+            assert await frontier.elect_finisher()
             return done
         backend.advance(LEASE / 4)
     raise AssertionError("it stands still, and nothing is said")

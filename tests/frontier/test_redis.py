@@ -20,7 +20,7 @@ from scrapy_durable.exceptions import (
     FrontierUnavailable,
     OtherRelease,
 )
-from scrapy_durable.frontier.contract import Burial, Counts, Held, Outbox, Pace, PaceChange, SlotLimit
+from scrapy_durable.frontier.contract import Counts, DeadLettered, Held, Outbox, Pace, PaceChange, SlotLimit
 from scrapy_durable.frontier.redis import BUCKETS, FIXED_KEYS, RedisFrontier
 from tests.frontier.backends import LEASE, RedisBackend, plain_client
 from tests.frontier.test_contract import begun, counts, entries, entry, held, keys
@@ -129,15 +129,15 @@ async def test_one_of_two_workers_gets_the_claim_and_the_other_after_it_fell_sil
     first, second = on_redis.open("w1"), on_redis.open("w2")
     await first.begin("crawl")
     await second.begin("crawl")
-    assert await first.claim_end()
-    assert not await second.claim_end()
+    assert await first.elect_finisher()
+    assert not await second.elect_finisher()
     on_redis.advance(LEASE - 1)
     await first.exchange(Outbox(), 0)
     on_redis.advance(2)
-    assert not await second.claim_end()
+    assert not await second.elect_finisher()
     on_redis.advance(LEASE)
-    assert await second.claim_end()
-    assert not await first.claim_end()
+    assert await second.elect_finisher()
+    assert not await first.elect_finisher()
 
 
 async def test_the_verdict_reaches_the_worker_that_waits_also_after_the_crawl_is_forgotten(
@@ -146,11 +146,11 @@ async def test_the_verdict_reaches_the_worker_that_waits_also_after_the_crawl_is
     first, second = on_redis.open("w1"), on_redis.open("w2")
     await first.begin("crawl")
     await second.begin("crawl")
-    assert await first.claim_end()
+    assert await first.elect_finisher()
     await first.publish_verdict(b"complete")
     await first.forget()
     with pytest.raises(FrontierLost):
-        await second.claim_end()
+        await second.elect_finisher()
     assert await second.verdict() == b"complete"
 
 
@@ -206,7 +206,10 @@ async def test_every_key_is_under_the_hash_tag_and_forgetting_leaves_the_verdict
     frontier = await begun(on_redis)
     leases = (await frontier.exchange(entries(*range(300), -1, -(2**63)), 200)).leases
     await frontier.exchange(
-        Outbox(acks=held(*leases[:100]), burials=[Burial(one, "404") for one in held(*leases[100:])]), 0
+        Outbox(
+            acks=held(*leases[:100]), dead_lettered=[DeadLettered(one, "404") for one in held(*leases[100:])]
+        ),
+        0,
     )
     with on_redis.server.client() as client:
         names = {key.decode() for key in client.scan_iter(count=1000)}
@@ -216,7 +219,7 @@ async def test_every_key_is_under_the_hash_tag_and_forgetting_leaves_the_verdict
         await frontier.drop_dead()
         inbox = await frontier.exchange(Outbox(), 200)
         await frontier.exchange(Outbox(acks=held(*inbox.leases)), 0)
-        assert await frontier.claim_end()
+        assert await frontier.elect_finisher()
         await frontier.publish_verdict(b"v")
         await frontier.forget()
         assert [key.decode() for key in client.scan_iter(count=1000)] == ["{test}:verdict:crawl"]
@@ -283,7 +286,7 @@ async def test_a_crawl_of_another_release_is_refused_in_one_line_and_left_as_it_
 ) -> None:
     frontier = await begun(on_redis)
     (lease, _) = (await frontier.exchange(entries(1, 2), 2)).leases
-    await frontier.exchange(Outbox(burials=[Burial(held(lease)[0], "404")]), 0)
+    await frontier.exchange(Outbox(dead_lettered=[DeadLettered(held(lease)[0], "404")]), 0)
     with on_redis.server.client() as client:
         if version is None:
             client.hdel("{test}:crawl", "version")
@@ -477,7 +480,7 @@ async def test_data_that_was_lost_is_noticed(on_redis: RedisBackend) -> None:
         client.flushall()
     for call in (
         frontier.exchange(Outbox(acks=held(*inbox.leases)), 1),
-        frontier.claim_end(),
+        frontier.elect_finisher(),
         frontier.publish_verdict(b"v"),
     ):
         with pytest.raises(FrontierLost, match="gone"):
@@ -511,7 +514,7 @@ async def test_when_the_memory_is_full_acks_pass_and_entries_wait(on_redis: Redi
                 await other.exchange(entries(5), 1)
             inbox = await frontier.exchange(Outbox(acks=held(leases[0])), 1)
             assert keys(inbox) == [4]
-            parent = Outbox(acks=held(leases[1]), landed=held(leases[1]), entries=[entry(6)])
+            parent = Outbox(acks=held(leases[1]), downloaded=held(leases[1]), entries=[entry(6)])
             with pytest.raises(FrontierUnavailable, match="no request was added"):
                 await frontier.exchange(parent, 1)
             assert await counts(frontier) == Counts(queued=0, delayed=0, leased=3, dead=0, done=1)

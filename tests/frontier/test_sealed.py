@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scrapy_durable.exceptions import CodecError, ForeignCrawl, FrontierDamaged, FrontierUnavailable
 from scrapy_durable.frontier.codec import decode
-from scrapy_durable.frontier.contract import Burial, Entry, Inbox, Outbox
+from scrapy_durable.frontier.contract import DeadLettered, Entry, Inbox, Outbox
 from scrapy_durable.frontier.sealed import Seal, SealedFrontier
 from tests.frontier.backends import RedisBackend
 from tests.frontier.test_codec import SPIDER
@@ -33,7 +33,7 @@ async def test_what_was_queued_with_the_key_comes_back(on_redis: RedisBackend) -
     await frontier.begin("crawl", "of cars")
     inbox = await frontier.exchange(Outbox(entries=[entry(1), entry(-2)]), 5)
     assert {lease.key: lease.payload for lease in inbox.leases} == {1: b"payload of 1", -2: b"payload of -2"}
-    await frontier.exchange(Outbox(burials=[Burial(held(inbox.leases[0])[0], "broken")]), 0)
+    await frontier.exchange(Outbox(dead_lettered=[DeadLettered(held(inbox.leases[0])[0], "broken")]), 0)
     (letter,) = await frontier.dead_letters()
     assert letter.payload == inbox.leases[0].payload
     assert (await sealed(on_redis).begin("other", "of cars")).crawl_id == "crawl"

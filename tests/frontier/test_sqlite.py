@@ -22,7 +22,7 @@ from scrapy_durable.exceptions import (
 )
 from scrapy_durable.frontier import sqlite as sqlite_module
 from scrapy_durable.frontier import sqlite_change
-from scrapy_durable.frontier.contract import Burial, Counts, Outbox, SlotLimit
+from scrapy_durable.frontier.contract import Counts, DeadLettered, Outbox, SlotLimit
 from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, SqliteBackend
 from tests.frontier.test_contract import begun, counts, entries, held, keys
@@ -90,7 +90,7 @@ async def test_everything_can_be_seen_and_dead_letters_tried_again_beside_a_runn
 ) -> None:
     frontier, beside = await begun(on_file), on_file.open("cli")
     inbox = await frontier.exchange(entries(1, 2), 2)
-    await frontier.exchange(Outbox(burials=[Burial(held(inbox.leases[0])[0], "404")]), 0)
+    await frontier.exchange(Outbox(dead_lettered=[DeadLettered(held(inbox.leases[0])[0], "404")]), 0)
     assert (await beside.status()).total == Counts(queued=0, delayed=0, leased=1, dead=1, done=0)
     assert len(await beside.dead_letters()) == 1
     assert await beside.retry_dead() == 1

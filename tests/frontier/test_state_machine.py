@@ -24,7 +24,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from scrapy_durable.exceptions import FrontierUnavailable
 from scrapy_durable.frontier import redis as redis_module
 from scrapy_durable.frontier import sqlite_change
-from scrapy_durable.frontier.contract import Burial, Entry, Held, Inbox, Outbox, PaceChange, Retry, SlotLimit
+from scrapy_durable.frontier.contract import (
+    DeadLettered,
+    Entry,
+    Held,
+    Inbox,
+    Outbox,
+    PaceChange,
+    Retry,
+    SlotLimit,
+)
 from scrapy_durable.frontier.redis import RedisFrontier, Script
 from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, plain_client
@@ -157,7 +166,9 @@ ENTRIES = st.lists(
     ),
     max_size=6,
 )
-ACTIONS = st.sampled_from(["landed", "unsent", "acks", "acks", "retries", "burials", "returns", "renewals"])
+ACTIONS = st.sampled_from(
+    ["downloaded", "unsent", "acks", "acks", "retries", "dead_lettered", "releases", "renewals"]
+)
 PICKS = st.lists(st.tuples(st.integers(0, 9), ACTIONS, st.sampled_from([0.0, 20.0])), max_size=5)
 PACES = st.dictionaries(
     st.just("a"), st.tuples(st.sampled_from([0, 0, 1]), st.sampled_from([0.0, 10.0, 20.0])), max_size=1
@@ -211,8 +222,8 @@ class FrontierMachine(RuleBasedStateMachine):
             held = self.leases[-1 - index]
             if action == "retries":
                 outbox.retries.append(Retry(held, delay, "status 503"))
-            elif action == "burials":
-                outbox.burials.append(Burial(held, "status 404"))
+            elif action == "dead_lettered":
+                outbox.dead_lettered.append(DeadLettered(held, "status 404"))
             else:
                 getattr(outbox, action).append(held)
         return outbox
@@ -252,12 +263,12 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def exchange_and_compare(self, worker: str, outbox: Outbox, want: int, lost: int) -> None:
         inbox = self.wait(self.exchange_until_answered(worker, outbox, want, lost))
-        refused, stale, buried = self.model.exchange(worker, outbox)
+        refused, stale, dead_lettered = self.model.exchange(worker, outbox)
         assert inbox.refused == refused
         assert inbox.stale == stale
-        assert inbox.buried == buried
+        assert inbox.dead_lettered == dead_lettered
         assert inbox.paces == {slot: self.model.pace(slot) for slot in outbox.paces}
-        self.model.hand_out(worker, inbox.leases, want)
+        self.model.leased(worker, inbox.leases, want)
         self.model.check_inbox(inbox)
         self.leases += [lease.held for lease in inbox.leases]
 
@@ -303,7 +314,7 @@ class FrontierMachine(RuleBasedStateMachine):
         if self.store.restart_frees_leases:
             self.model.reclaim(float("inf"))
         if not self.model.unfinished:
-            self.model.claimer = None
+            self.model.finisher = None
 
     @rule(tens=st.sampled_from([1, 3, 6, 6]))
     def time_passes(self, tens: int) -> None:
@@ -326,7 +337,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 1))
     def the_end_is_claimed(self, number: int) -> None:
         worker = self.worker(number)
-        assert self.wait(self.frontiers[worker].claim_end()) == self.model.claim(worker)
+        assert self.wait(self.frontiers[worker].elect_finisher()) == self.model.claim(worker)
 
     @invariant()
     def every_count_is_that_of_the_model(self) -> None:
@@ -351,7 +362,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.time_passes(6)
             inbox = self.wait(self.frontiers["w1"].exchange(outbox, 50))
             self.model.exchange("w1", outbox)
-            self.model.hand_out("w1", inbox.leases, 50)
+            self.model.leased("w1", inbox.leases, 50)
             outbox = Outbox(acks=[lease.held for lease in inbox.leases])
             if inbox.unfinished == 0:
                 break

@@ -273,7 +273,7 @@ def test_an_honest_crawl_goes_on_beside_them_and_names_each(
     assert all("unreadable: " in letter["reason"] for letter in said["given_up"])
     assert "callback: this spider queues none of the name '_set_crawler'" in str(said["given_up"])
     assert "meta.proxy: this spider queues none" in str(said["given_up"])
-    assert run.log.count("Buried a request that cannot be read back: ") == len(payloads)
+    assert run.log.count("Dead-lettered a request that cannot be read back: ") == len(payloads)
     assert {entry["method"] for entry in site.journal()} == {"GET"}
     assert "\x1b" not in run.log
     assert "Traceback" not in run.log
@@ -361,7 +361,7 @@ def test_a_crawl_among_random_payloads_and_pushes_ends_and_says_what_was_lost(
     assert (code == 0) == said["complete"] == (said["reasons"] == []), run.log
     assert code in (0, 1)
     assert said["missing"] == []
-    assert run.log.count("Buried a request that cannot be read back: ") > 10
+    assert run.log.count("Dead-lettered a request that cannot be read back: ") > 10
     assert not client.exists("cars:start_urls")
     assert "Traceback" not in run.log
     assert "\x1b" not in run.log

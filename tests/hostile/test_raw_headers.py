@@ -1,4 +1,4 @@
-"""No header buries a request at the first try: not a date that no calendar has, nor bytes that are no text."""
+"""No header dead-letters a request at the first try: not a date that no calendar has, nor bytes that are no text."""
 
 from __future__ import annotations
 

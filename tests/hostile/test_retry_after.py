@@ -132,7 +132,7 @@ def test_nobody_asks_before_it_is_over(
     assert quiet.at_least >= 4.8
     assert quiet.at_most < 6.0
     meanwhile = [entry for entry in journal if quiet.known < entry["started"] < quiet.over]
-    assert len([entry for entry in meanwhile if entry["target"] != "/robots.txt"]) <= 4, "handed out before"
+    assert len([entry for entry in meanwhile if entry["target"] != "/robots.txt"]) <= 4, "leased before"
     assert sum(bool(entry["fault"]) for entry in journal) == 1
     assert sorted(runs[0].cars()) == sorted(site.ids())
 

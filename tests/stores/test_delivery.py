@@ -55,5 +55,5 @@ async def test_a_damaged_spool_ends_the_beginning_and_leaves_the_others_to_the_n
         await delivery.open()
 
     spools, _ = Spool.adopt(tmp_path, database.target, max_bytes=ROOMY)
-    assert [spool.directory.name for spool in spools] == ["good"], "its lock was not given back"
+    assert [spool.directory.name for spool in spools] == ["good"], "its lock was not released"
     spools[0].close()

@@ -53,7 +53,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(root: Path) -> Iterator[Open]:
-    """Opens a spool of this process; its lock is given back when the test ends."""
+    """Opens a spool of this process; its lock is released when the test ends."""
     spools: list[Spool] = []
 
     def open_one(name: str = "worker", *, max_bytes: int = ROOMY, target: str = TARGET) -> Spool:

@@ -15,7 +15,7 @@ from scrapy.signalmanager import SignalManager
 from scrapy.statscollectors import MemoryStatsCollector
 
 from scrapy_durable.responses.middleware import STORE_KEY, ResponseStoreMiddleware, WaitedInVain
-from scrapy_durable.signals import request_waited_in_vain, request_waits
+from scrapy_durable.signals import request_shares_download, shared_download_failed
 from tests.responses.test_middleware import CrawlerOfParts
 
 URL = "http://site/specs/a/2017"
@@ -36,8 +36,8 @@ class Listener:
 
     def __init__(self, signals: SignalManager) -> None:
         self.heard: list[tuple[str, Request]] = []
-        signals.connect(self.on_waits, request_waits)
-        signals.connect(self.on_waited_in_vain, request_waited_in_vain)
+        signals.connect(self.on_waits, request_shares_download)
+        signals.connect(self.on_waited_in_vain, shared_download_failed)
 
     def on_waits(self, request: Request) -> bool:
         self.heard.append(("waits", request))

@@ -1,6 +1,6 @@
 """What the site feels, whoever asks: crawls by several workers.
 
-Judged by the stand-in's journal, and by what the workers log: in which exchange the frontier handed out what they sent.
+Judged by the stand-in's journal, and by what the workers log: in which exchange the frontier leased what they sent.
 A machine that is busy, or stands still, makes exchanges longer and answers late; no request may come before its time.
 """
 
@@ -29,7 +29,7 @@ Start = Callable[..., list[Crawl]]
 SECONDS = 60
 CAP = 4
 LATENESS = 0.25
-"""Seconds, by the worker's own clock, from the frontier's answer to the sending of what it has handed out, where eight
+"""Seconds, by the worker's own clock, from the frontier's answer to the sending of what it has leased, where eight
 workers start at once on two cores.
 """
 CLOCKS = 0.05
@@ -79,7 +79,7 @@ def finish(site: StandIn, runs: list[Crawl]) -> Journal:
 
 @dataclass
 class Request:
-    """One that was sent, and the exchange in which it was handed out: at any time between its beginning and its end."""
+    """One that was sent, and the exchange in which it was leased: at any time between its beginning and its end."""
 
     began: float
     ended: float
@@ -102,7 +102,7 @@ def requests(run: Crawl) -> list[Request]:
 
 
 def crowding(asked: list[Request], interval: float) -> float:
-    """Seconds by which some of them, at whatever time of their exchanges, were handed out before their time."""
+    """Seconds by which some of them, at whatever time of their exchanges, were leased before their time."""
     in_time = sorted(asked, key=lambda request: request.ended)
     early = (
         number * interval - (request.ended - first.began)
@@ -117,9 +117,9 @@ def assert_in_time(journal: Journal, runs: list[Crawl], interval: float) -> None
     asked = Counter(entry["target"] for entry in journal)
     sent = Counter("?".join(filter(None, urlsplit(one.url)[2:4])) for run in runs for one in sends(run.log))
     assert not asked - sent
-    handed_out = [request for run in runs for request in requests(run)]
-    assert crowding(handed_out, interval) < CLOCKS
-    assert [request for request in handed_out if request.late > LATENESS] == []
+    leased = [request for run in runs for request in requests(run)]
+    assert crowding(leased, interval) < CLOCKS
+    assert [request for request in leased if request.late > LATENESS] == []
 
 
 def times(journal: Journal) -> list[float]:

@@ -10,8 +10,8 @@
 --       3 worker
 --       4 offset of the clock (microseconds; tests only)
 --       5 identity: what the crawl is of, in words; one that is joined has to have the same
---       6 cap of the slots without a limit of their own (leases on the wire; 0: any number)
---       7 their interval (microseconds between two hand-outs; 0: none)
+--       6 cap of the slots without a limit of their own (leases in flight; 0: any number)
+--       7 their interval (microseconds between two leases; 0: none)
 --       8.. slot, cap, interval, slot, cap, interval, ...
 -- Returns {"joined", crawl's id, 1 if it was there before and 0 if the caller began it,
 --          microseconds since the epoch by the crawl's clock, and by how many it is ahead of the server's}
@@ -65,7 +65,7 @@ for i = 1, #seen, 2 do
 end
 
 -- The books of this crawl were closed before, by a run that is over: the end is free to be claimed again.
-if unfinished() == 0 then redis.call('HDEL', CRAWL, 'claimer') end
+if unfinished() == 0 then redis.call('HDEL', CRAWL, 'finisher') end
 keep_clock(now, ahead)
 redis.call('HSET', WORKERS, ARGV[3], decimal(now))
 return {'joined', crawl_id, resumed, now, ahead}

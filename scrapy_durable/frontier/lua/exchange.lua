@@ -1,10 +1,10 @@
--- Apply all that a worker has to say, and hand out leases.
+-- Apply all that a worker has to say, and lease elements to it.
 --
 -- Loaded twice. Plainly, Redis refuses to start it when the memory is full, so that nothing of it happens. With the flag
 -- allow-oom it runs all the same: for exchanges that add no element, which is how a full server gets empty again.
 --
--- The order is: end expired leases, delays and pauses; entries; landed; unsent; acks; retries; burials; returns; renewals;
--- pauses; paces; report; hand out. Entries come first, so that children are in before their parent's ack; but it is all one step.
+-- The order is: end expired leases, delays and pauses; entries; downloaded; unsent; acks; retries; dead letters; releases; renewals;
+-- pauses; paces; report; leases. Entries come first, so that children are in before their parent's ack; but it is all one step.
 --
 -- Uses: rotation.lua
 -- KEYS  1-23 as in keys.lua; then the buckets of the seen set (sets of integers) that messages refer to by position
@@ -14,7 +14,7 @@
 --       4 number of the exchange within it: counts up, and a repetition has the same; 0 is for an exchange that may
 --         happen any number of times, and whose reply is not kept
 --       5 length of a lease (microseconds)
---       6 attempts after which an element is buried
+--       6 attempts after which an element is dead-lettered
 --       7 offset of the clock (microseconds; tests only)
 --       8 leases wanted
 --       9-18 the messages: one string for each kind, in which they stand one after the other, packed as in FORMATS
@@ -25,7 +25,7 @@
 --              record (4), name, record (16 bytes that are of no use to the caller, and the payload); and so on,
 --          refused entries: a string of keys,
 --          stale messages: a string of keys and tokens (8 bytes each),
---          retries that were buried: a string of keys,
+--          retries that became dead letters: a string of keys,
 --          paces of the slots that messages named, in their order: a string of version (8 bytes) and seconds (double),
 --          microseconds since the epoch by the crawl's clock, and by how many it is ahead of the server's}
 --         error LOST when the crawl is gone, DAMAGED when its keys do not agree; error SUPERSEDED when the worker has made a later exchange already.
@@ -50,12 +50,12 @@ local deadline = now + lease_length
 -- Numbers are unsigned and big-endian; a text has its length (1, 2 or 4 bytes) in front. Times are microseconds.
 local FORMATS = {
     '>c8I4I8I4Bc0I2c0I2c0I4c0',  -- entry: key, rank, delay, position of the bucket, key in decimal, slot, callback, payload
-    '>c8I8',                     -- landed: key, token
+    '>c8I8',                     -- downloaded: key, token
     '>c8I8',                     -- unsent: key, token
     '>c8I8I4Bc0',                -- ack: key, token, position of the bucket, key in decimal
     '>c8I8I8I2c0',               -- retry: key, token, delay, reason
-    '>c8I8I2c0',                 -- burial: key, token, reason
-    '>c8I8',                     -- return: key, token
+    '>c8I8I2c0',                 -- dead letter: key, token, reason
+    '>c8I8',                     -- release: key, token
     '>c8I8',                     -- renewal: key, token
     '>I8I2c0',                   -- pause: duration, slot
     '>I8dI2c0',                  -- pace: version that it follows, interval (seconds), slot
@@ -71,8 +71,8 @@ for kind, format in ipairs(FORMATS) do
     end
     messages[kind] = list
 end
-local entries, landed, unsent, acks, retries = messages[1], messages[2], messages[3], messages[4], messages[5]
-local burials, returns, renewals, pauses, paces = messages[6], messages[7], messages[8], messages[9], messages[10]
+local entries, downloaded, unsent, acks, retries = messages[1], messages[2], messages[3], messages[4], messages[5]
+local dead_letters, releases, renewals, pauses, paces = messages[6], messages[7], messages[8], messages[9], messages[10]
 
 if not is_joined(crawl_id) then return lost() end
 local contradiction = damage()
@@ -80,7 +80,7 @@ if contradiction then return damaged(contradiction) end
 
 -- Answering.
 
-local leases, refused, stale, buried = {}, '', '', ''
+local leases, refused, stale, dead_lettered = {}, '', '', ''
 local HEAD = 26
 
 local function pack_held(key, token)
@@ -114,7 +114,7 @@ local function reply()
     for _, pace in ipairs(paces) do
         known = known .. struct.pack('>I8d', pace_of(redis.call('HGET', NAMES, 'slot:' .. pace[3])))
     end
-    return {unfinished(), next_due(), table.concat(leases), refused, stale, buried, known, now, ahead}
+    return {unfinished(), next_due(), table.concat(leases), refused, stale, dead_lettered, known, now, ahead}
 end
 
 local function slot_name(slot)
@@ -138,7 +138,7 @@ if last then
         return redis.error_reply('SUPERSEDED by a later exchange')
     end
     if last.nonce == nonce and last.number == exchange_number then
-        refused, stale, buried = last.refused, last.stale, last.buried
+        refused, stale, dead_lettered = last.refused, last.stale, last.dead_lettered
         for i = 1, #last.given, HEAD do
             local key, token = struct.unpack('>c8I8', last.given, i)
             local lease = redis.call('HGET', LEASES, key)
@@ -169,25 +169,25 @@ local function number_of(kind, name)
     return numbers[field]
 end
 
--- Elements pushed or done, by slot and callback; and leases put on the wire or taken off it, by slot.
-local pushed, done, wired = {}, {}, {}
+-- Elements pushed or done, by slot and callback; and leases that are more or fewer in flight, by slot.
+local pushed, done, flights = {}, {}, {}
 
 local function count(sums, slot, callback)
     local cell = slot * 65536 + callback
     sums[cell] = (sums[cell] or 0) + 1
 end
 
-local function count_on_wire(slot, change)
-    wired[slot] = (wired[slot] or 0) + change
+local function count_in_flight(slot, change)
+    flights[slot] = (flights[slot] or 0) + change
 end
 
-local function store_wire()
-    for slot, change in pairs(wired) do
-        if change ~= 0 and redis.call('HINCRBY', WIRE, slot, change) <= 0 then
-            redis.call('HDEL', WIRE, slot)
+local function store_in_flight()
+    for slot, change in pairs(flights) do
+        if change ~= 0 and redis.call('HINCRBY', IN_FLIGHT, slot, change) <= 0 then
+            redis.call('HDEL', IN_FLIGHT, slot)
         end
     end
-    wired = {}
+    flights = {}
 end
 
 local function store_tally(what, sums)
@@ -198,15 +198,15 @@ end
 
 -- Changes of state.
 
-local function leave_wire(slot)
-    count_on_wire(slot, -1)
-    rouse(slot)
+local function leave_flight(slot)
+    count_in_flight(slot, -1)
+    mark(slot)
 end
 
 local function queue(member)
     redis.call('ZADD', READY, 0, member)
     count_waiting(arrival_of(member), 1)
-    rouse((unpack_prefix(member)))
+    mark((unpack_prefix(member)))
 end
 
 local function delay(member, due)
@@ -214,7 +214,7 @@ local function delay(member, due)
     count_waiting(arrival_of(member), 1)
 end
 
-local function bury(key, attempts, failures, prefix, reason)
+local function dead_letter(key, attempts, failures, prefix, reason)
     redis.call('HSET', DEAD, key, pack_death(attempts, failures, prefix, reason))
     redis.call('ZADD', DEATHS, decimal(now), key)
 end
@@ -223,11 +223,11 @@ end
 -- lease, since a new lease ends later than those that the worker has.
 
 local function reclaim(key, lease)
-    local _, attempt, failures, has_landed, _, slot = unpack_lease(lease)
+    local _, attempt, failures, is_downloaded, _, slot = unpack_lease(lease)
     redis.call('HDEL', LEASES, key)
-    if has_landed == 0 then leave_wire(slot) end
+    if is_downloaded == 0 then leave_flight(slot) end
     if attempt >= max_attempts then
-        bury(key, attempt, failures, prefix_of(lease), 'lease expired after ' .. attempt .. ' attempts')
+        dead_letter(key, attempt, failures, prefix_of(lease), 'lease expired after ' .. attempt .. ' attempts')
     else
         redis.call('HSET', ATTEMPTS, key, pack_tries(attempt, failures))
         queue(member_of(lease))
@@ -265,11 +265,11 @@ for _, member in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '-inf', decimal(now
     redis.call('ZREM', DELAYED, member)
     redis.call('ZADD', READY, 0, member)
     redis.call('SADD', OVERDUE, string.sub(member, PREFIX + 1))
-    rouse((unpack_prefix(member)))
+    mark((unpack_prefix(member)))
 end
 for _, slot in ipairs(redis.call('ZRANGEBYSCORE', HELD, '-inf', decimal(now), 'LIMIT', 0, SWEEP)) do
     redis.call('ZREM', HELD, slot)
-    rouse(tonumber(slot))
+    mark(tonumber(slot))
 end
 
 -- Entries.
@@ -300,7 +300,7 @@ local function add(key, rank, wait, slot_named, callback_named, payload)
     else
         new_ready[#new_ready + 1], new_ready[#new_ready + 2] = 0, prefix .. key
         count_waiting(arrived, 1)
-        rouse(slot)
+        mark(slot)
     end
 end
 
@@ -318,7 +318,7 @@ local function reschedule(key, record, rank, wait)
         redis.call('HSET', ELEMENTS, key, prefix .. string.sub(record, PREFIX + 1))
     end
     count_waiting(arrived, -1)
-    rouse(slot)
+    mark(slot)
     if wait > 0 then delay(prefix .. key, now + wait) else queue(prefix .. key) end
 end
 
@@ -356,7 +356,7 @@ if arrival then redis.call('HSET', CRAWL, 'arrival', decimal(arrival)) end
 -- Messages about leases. What they end is gathered and removed from the keys of the leases at once.
 
 local held = {}
-for _, list in ipairs({landed, unsent, acks, retries, burials, returns, renewals}) do
+for _, list in ipairs({downloaded, unsent, acks, retries, dead_letters, releases, renewals}) do
     local keys_held = first_fields(list)
     for i, lease in ipairs(get_in_pieces(LEASES, keys_held)) do held[keys_held[i]] = lease end
 end
@@ -374,34 +374,34 @@ local ended, forgotten = {}, {}
 local function finish_lease(message)
     local key, lease = message[1], find(message)
     if not lease then return end
-    local _, attempt, failures, has_landed, _, slot, _, _, callback = unpack_lease(lease)
-    if has_landed == 0 then leave_wire(slot) end
+    local _, attempt, failures, is_downloaded, _, slot, _, _, callback = unpack_lease(lease)
+    if is_downloaded == 0 then leave_flight(slot) end
     held[key] = nil
     ended[#ended + 1] = key
     return lease, attempt, failures, slot, callback
 end
 
-local function rewrite(key, lease, has_landed, ends)
+local function rewrite(key, lease, is_downloaded, ends)
     local token, attempt, failures = unpack_lease(lease)
-    held[key] = pack_lease(token, attempt, failures, has_landed, ends, member_of(lease), holder_of(lease))
+    held[key] = pack_lease(token, attempt, failures, is_downloaded, ends, member_of(lease), holder_of(lease))
     redis.call('HSET', LEASES, key, held[key])
 end
 
--- The slot of a lease that a message takes off the wire; nil if it was off before, or the message is stale.
-local function land(message)
+-- The slot of a lease that a message names, whose download is over now; nil if it was before, or the message is stale.
+local function note_downloaded(message)
     local lease = find(message)
     if not lease then return end
-    local _, _, _, has_landed, ends, slot = unpack_lease(lease)
-    if has_landed == 1 then return end
-    leave_wire(slot)
+    local _, _, _, is_downloaded, ends, slot = unpack_lease(lease)
+    if is_downloaded == 1 then return end
+    leave_flight(slot)
     rewrite(message[1], lease, 1, ends)
     return slot
 end
 
-for _, message in ipairs(landed) do land(message) end
+for _, message in ipairs(downloaded) do note_downloaded(message) end
 
 for _, message in ipairs(unsent) do
-    local slot = land(message)
+    local slot = note_downloaded(message)
     local gap = slot and redis.call('HGET', GAPS, slot)
     if gap then
         local _, last = unpack_gap(gap)
@@ -424,8 +424,8 @@ end
 for _, message in ipairs(retries) do
     local lease, attempt, failures = finish_lease(message)
     if lease and attempt >= max_attempts then
-        bury(message[1], attempt, failures + 1, prefix_of(lease), message[4])
-        buried = buried .. message[1]
+        dead_letter(message[1], attempt, failures + 1, prefix_of(lease), message[4])
+        dead_lettered = dead_lettered .. message[1]
     elseif lease then
         redis.call('HSET', ATTEMPTS, message[1], pack_tries(attempt, failures + 1))
         if message[3] > 0 then
@@ -436,12 +436,12 @@ for _, message in ipairs(retries) do
     end
 end
 
-for _, message in ipairs(burials) do
+for _, message in ipairs(dead_letters) do
     local lease, attempt, failures = finish_lease(message)
-    if lease then bury(message[1], attempt, failures, prefix_of(lease), message[3]) end
+    if lease then dead_letter(message[1], attempt, failures, prefix_of(lease), message[3]) end
 end
 
-for _, message in ipairs(returns) do
+for _, message in ipairs(releases) do
     local lease, attempt, failures = finish_lease(message)
     if lease then
         if attempt > 1 then redis.call('HSET', ATTEMPTS, message[1], pack_tries(attempt - 1, failures)) end
@@ -452,14 +452,14 @@ end
 for _, message in ipairs(renewals) do
     local lease = find(message)
     if lease then
-        local _, _, _, has_landed = unpack_lease(lease)
-        rewrite(message[1], lease, has_landed, deadline)
+        local _, _, _, is_downloaded = unpack_lease(lease)
+        rewrite(message[1], lease, is_downloaded, deadline)
     end
 end
 
 call_in_pieces('HDEL', LEASES, ended, 1)
 call_in_pieces('HDEL', ELEMENTS, forgotten, 1)
-store_wire()
+store_in_flight()
 
 -- Pauses, and the intervals that were learned.
 
@@ -477,7 +477,7 @@ end
 
 if #ARGV[19] > 0 then redis.call('HSET', REPORTS, worker, ARGV[19]) end
 
--- Hand out: equal shares from the slots whose turn it is; a slot that was served goes to the end of the rotation. Each
+-- Lease: equal shares from the slots whose turn it is; a slot that was served goes to the end of the rotation. Each
 -- round gives out at least one lease or takes at least one slot out of the rotation, so it comes to an end.
 
 wake(now)
@@ -499,10 +499,10 @@ local function limit_of(slot, name)
     return cap, interval
 end
 
--- How many more leases of the slot may go on the wire; more than `share` when there is no limit.
+-- How many more leases of the slot may go in flight; more than `share` when there is no limit.
 local function free_places(slot, cap, share)
     if cap == 0 then return share + 1 end
-    return math.max(0, cap - tonumber(redis.call('HGET', WIRE, slot) or 0) - (wired[slot] or 0))
+    return math.max(0, cap - tonumber(redis.call('HGET', IN_FLIGHT, slot) or 0) - (flights[slot] or 0))
 end
 
 -- Lease these members of `ready`, which stand there one after the other.
@@ -520,7 +520,7 @@ local function lease_out(slot, name, members)
         given[#given + 1] = give(key, token, attempts + 1, failures, name, elements[i])
         count_waiting(arrival_of(members[i]), -1)
     end
-    count_on_wire(slot, #keys)
+    count_in_flight(slot, #keys)
     redis.call('ZREMRANGEBYLEX', READY, '[' .. members[1], '[' .. members[#members])
     redis.call('HSET', LEASES, unpack(records))
     if some_overdue then redis.call('SREM', OVERDUE, unpack(keys)) end
@@ -545,16 +545,16 @@ local function serve(slot, share)
         redis.call('HSET', GAPS, slot, pack_gap(now + interval, token))
         displace(slot)
     elseif number < share or number == room then
-        redis.call('ZREM', TURNS, slot)
+        redis.call('ZREM', ROTATION, slot)
     else
-        redis.call('ZADD', TURNS, next_turn(), slot)
+        redis.call('ZADD', ROTATION, next_place(), slot)
     end
     return number
 end
 
 local missing = want
 while missing > 0 do
-    local slots = redis.call('ZRANGE', TURNS, 0, math.min(missing, 1000) - 1)
+    local slots = redis.call('ZRANGE', ROTATION, 0, math.min(missing, 1000) - 1)
     if #slots == 0 then break end
     local share = math.min(1000, math.floor(missing / #slots))
     for _, slot in ipairs(slots) do
@@ -575,13 +575,13 @@ end
 if #stale > 0 then redis.call('HINCRBY', CRAWL, 'stale', #stale / 16) end
 store_tally('pushed', pushed)
 store_tally('done', done)
-store_wire()
+store_in_flight()
 store_waiting()
-if unfinished() > 0 then redis.call('HDEL', CRAWL, 'claimer') end
+if unfinished() > 0 then redis.call('HDEL', CRAWL, 'finisher') end
 if exchange_number > 0 then
     redis.call('HSET', REPLIES, worker, cmsgpack.pack({
         nonce = nonce, number = exchange_number,
-        given = table.concat(given), refused = refused, stale = stale, buried = buried,
+        given = table.concat(given), refused = refused, stale = stale, dead_lettered = dead_lettered,
     }))
 end
 return reply()

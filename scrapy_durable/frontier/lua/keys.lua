@@ -4,7 +4,7 @@
 -- the seen set or a verdict get those keys behind them. Times are microseconds since the epoch by the server's clock.
 --
 --  1 crawl      hash    id, version (of the state, see VERSION), identity (what the crawl is of, in words), nonce (of who began it), token, arrival, turn (last ones given), stale (messages refused),
---                       claimer (worker that may close the books), forgetting (id of a crawl that is being removed)
+--                       finisher (worker that may finish it), forgetting (id of a crawl that is being removed)
 --                       clock (the latest time that was set by), ahead (by how much that is ahead of the server's clock)
 --  2 names      hash    "slot:<name>" and "callback:<name>" to their numbers, "slot#<number>" and so on back to names
 --  3 elements   hash    key of every element that is not done, to its prefix and payload
@@ -12,10 +12,10 @@
 --  5 ready      zset    lexicographic: prefix and key of what is queued; the head of a slot is its first member
 --  6 delayed    zset    prefix and key of what is delayed, by the time that it waits for
 --  7 overdue    set     keys in `ready` whose time was set and has come
---  8 leases     hash    key of what is leased, to token, attempt, failures, landed, deadline, prefix, key and worker
+--  8 leases     hash    key of what is leased, to token, attempt, failures, downloaded, deadline, prefix, key and worker
 --  9 deadlines  zset    workers that may hold leases, by a time before which none of these leases ends
--- 10 wire       hash    slot to how many of its leases are on the wire: those in `leases` that have not landed
--- 11 turns      zset    slots in the rotation, by their turn
+-- 10 in_flight  hash    slot to how many of its leases are in flight: those in `leases` that are not downloaded
+-- 11 rotation   zset    slots in the rotation, by their turn
 -- 12 held       zset    slots with something ready that are paused or in an interval, by the end of that
 -- 13 paused     hash    slot to the end of its pause
 -- 14 dead       hash    key of what is dead, to attempts, failures, prefix and reason
@@ -26,17 +26,17 @@
 -- 19 replies    hash    worker to the number of its last exchange and what is needed to answer it again
 -- 20 limits     hash    slot's name to its cap and interval; "" to those of all others
 -- 21 paces      hash    slot to the interval that was learned for it, and its version
--- 22 gaps       hash    slot to the end of the interval after its last hand-out, and the token of that
+-- 22 gaps       hash    slot to the end of the interval after its last lease, and the token of that
 -- 23 reports    hash    worker to its own numbers, as it wrote them; stays when the worker is gone
 --
--- A slot that may have something ready is in exactly one place: in `turns`, in `held`, or nowhere because it is at its
--- cap, until one of its leases leaves the wire. So its pause and its turn never get in each other's way.
+-- A slot that may have something ready is in exactly one place: in `rotation`, in `held`, or nowhere because it is at its
+-- cap, until one of its leases is no longer in flight. So its pause and its turn never get in each other's way.
 --
 -- A key of an element has 8 bytes, big-endian, signed. A Lua number holds only 53 bits, so they stay strings; the seen set
 -- needs them as decimal integers, which the caller sends beside them.
 
 local CRAWL, NAMES, ELEMENTS, ATTEMPTS, READY, DELAYED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local OVERDUE, LEASES, DEADLINES, WIRE, TURNS, HELD = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local OVERDUE, LEASES, DEADLINES, IN_FLIGHT, ROTATION, HELD = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local PAUSED, DEAD, DEATHS, TALLY, AGES = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local WORKERS, REPLIES, LIMITS, PACES, GAPS = KEYS[18], KEYS[19], KEYS[20], KEYS[21], KEYS[22]
 local REPORTS = KEYS[23]
@@ -82,11 +82,11 @@ local function unpack_tries(tries)
 end
 
 -- `member` is the prefix and the key, as they stand in `ready`.
-local function pack_lease(token, attempt, failures, landed, deadline, member, worker)
-    return struct.pack('>I7I2I2BI7', token, attempt, failures, landed, deadline) .. member .. worker
+local function pack_lease(token, attempt, failures, downloaded, deadline, member, worker)
+    return struct.pack('>I7I2I2BI7', token, attempt, failures, downloaded, deadline) .. member .. worker
 end
 
--- Returns token, attempt, failures, landed (0 or 1), deadline, slot, rank, arrival, callback.
+-- Returns token, attempt, failures, downloaded (0 or 1), deadline, slot, rank, arrival, callback.
 local function unpack_lease(lease)
     return struct.unpack('>I7I2I2BI7I3I4I7I2', lease)
 end
@@ -113,7 +113,7 @@ local function unpack_death(death)
     return attempts, failures, string.sub(death, 5, 4 + PREFIX), string.sub(death, 5 + PREFIX)
 end
 
--- `interval`: microseconds between two hand-outs, at least.
+-- `interval`: microseconds between two leases, at least.
 local function pack_limit(cap, interval)
     return struct.pack('>I4I7', cap, interval)
 end
@@ -202,7 +202,7 @@ local function damage()
     if elements > 0 and redis.call('EXISTS', NAMES) == 0 then return 'the names of slots and callbacks are gone' end
     if leased > 0 and redis.call('ZCARD', DEADLINES) == 0 then return 'the deadlines of the leases are gone' end
     if redis.call('HEXISTS', LIMITS, '') == 0 then return 'the limits of the slots are gone' end
-    if ready > 0 and leased == 0 and redis.call('ZCARD', TURNS) == 0 and redis.call('ZCARD', HELD) == 0 then
+    if ready > 0 and leased == 0 and redis.call('ZCARD', ROTATION) == 0 and redis.call('ZCARD', HELD) == 0 then
         return 'requests are queued, but no slot has its turn'
     end
 end

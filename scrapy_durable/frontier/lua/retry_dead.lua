@@ -20,9 +20,9 @@ for _, key in ipairs(keys) do
     redis.call('ZREM', DEATHS, key)
     redis.call('ZADD', READY, 0, prefix .. key)
     count_waiting(arrival, 1)
-    rouse(slot)
+    mark(slot)
 end
 wake(now)
 store_waiting()
-if #keys > 0 then redis.call('HDEL', CRAWL, 'claimer') end
+if #keys > 0 then redis.call('HDEL', CRAWL, 'finisher') end
 return #keys

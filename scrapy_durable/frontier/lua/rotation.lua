@@ -1,10 +1,10 @@
 -- Which slots have their turn, and how old the waiting are. Put in front of the scripts that make elements wait.
 
 -- Slots that may have got something ready, or a free place.
-local roused = {}
+local marked = {}
 
-local function rouse(slot)
-    roused[slot] = true
+local function mark(slot)
+    marked[slot] = true
 end
 
 local function has_ready(slot)
@@ -12,11 +12,11 @@ local function has_ready(slot)
     return #redis.call('ZRANGEBYLEX', READY, first, behind, 'LIMIT', 0, 1) > 0
 end
 
-local function next_turn()
+local function next_place()
     return redis.call('HINCRBY', CRAWL, 'turn', 1)
 end
 
--- Until when nothing of a slot is handed out, for a pause or an interval; nil when neither is known.
+-- Until when nothing of a slot is leased, for a pause or an interval; nil when neither is known.
 local function held_until(slot)
     local pause, gap = redis.call('HGET', PAUSED, slot), redis.call('HGET', GAPS, slot)
     if not pause and not gap then return end
@@ -25,22 +25,22 @@ end
 
 -- Take a slot out of its place; once woken it is where it belongs.
 local function displace(slot)
-    redis.call('ZREM', TURNS, slot)
+    redis.call('ZREM', ROTATION, slot)
     redis.call('ZREM', HELD, slot)
-    rouse(slot)
+    mark(slot)
 end
 
--- Put every roused slot that has something ready in its place: in the rotation, or held back by its pause or interval.
+-- Put every marked slot that has something ready in its place: in the rotation, or held back by its pause or interval.
 local function wake(now)
-    for slot in pairs(roused) do
-        if not redis.call('ZSCORE', TURNS, slot) then
+    for slot in pairs(marked) do
+        if not redis.call('ZSCORE', ROTATION, slot) then
             local ready, ends = has_ready(slot), held_until(slot)
             if redis.call('ZSCORE', HELD, slot) then
                 if not ready then redis.call('ZREM', HELD, slot) end
             elseif ready and ends and ends > now then
                 redis.call('ZADD', HELD, decimal(ends), slot)
             elseif ready then
-                redis.call('ZADD', TURNS, next_turn(), slot)
+                redis.call('ZADD', ROTATION, next_place(), slot)
                 if ends then
                     redis.call('HDEL', PAUSED, slot)
                     redis.call('HDEL', GAPS, slot)
@@ -48,7 +48,7 @@ local function wake(now)
             end
         end
     end
-    roused = {}
+    marked = {}
 end
 
 -- How many more or fewer elements wait, by the second of their arrival.

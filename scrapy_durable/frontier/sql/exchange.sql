@@ -2,10 +2,10 @@
 -- A statement begins at its name; what stands behind the name says what it is for.
 
 -- :read_crawl The crawl's own row.
-SELECT crawl_id, next_id, next_token, next_turn, unfinished, stale, claimer FROM crawl;
+SELECT crawl_id, next_id, next_token, next_turn, unfinished, stale, finisher FROM crawl;
 
 -- :write_crawl Its counters, after the changes.
-UPDATE crawl SET next_id = ?, next_token = ?, next_turn = ?, unfinished = ?, stale = ?, claimer = ?;
+UPDATE crawl SET next_id = ?, next_token = ?, next_turn = ?, unfinished = ?, stale = ?, finisher = ?;
 
 -- :sign_of_life The worker was heard of.
 INSERT INTO worker (name, last_seen) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET last_seen = excluded.last_seen;
@@ -40,13 +40,13 @@ UPDATE work SET state = ?, not_before = ?, priority = ? WHERE id = ?;
 -- :find_held A lease, if the token is the current one.
 SELECT id, slot, callback, attempts FROM work WHERE key = ? AND state = 2 AND token = ?;
 
--- :land The lease is off the wire.
-UPDATE work SET landed = 1 WHERE id = ?;
+-- :note_downloaded The lease is no longer in flight.
+UPDATE work SET downloaded = 1 WHERE id = ?;
 
--- :free_time The interval after a lease ends, if it was the slot's last hand-out and has not landed before. The slot leaves
+-- :free_time The interval after a lease ends, if it was the slot's last lease and has not downloaded before. The slot leaves
 -- its place, and is put where it belongs by the waking.
 UPDATE slot SET spaced_until = 0, held_until = NULL WHERE id = ? AND last_token = ?
-AND EXISTS (SELECT 1 FROM work WHERE id = ? AND landed = 0);
+AND EXISTS (SELECT 1 FROM work WHERE id = ? AND downloaded = 0);
 
 -- :remove An element leaves the work.
 DELETE FROM work WHERE id = ?;
@@ -63,7 +63,7 @@ UPDATE work SET state = ?, not_before = ?, attempts = ? WHERE id = ?;
 -- :fail A lease ends in a retry.
 UPDATE work SET failures = failures + 1 WHERE id = ?;
 
--- :bury A lease ends, and its element is dead.
+-- :dead_letter A lease ends, and its element is dead.
 UPDATE work SET state = 3, deadline = ?, reason = ? WHERE id = ?;
 
 -- :renew The lease gets a new deadline.
@@ -84,7 +84,7 @@ INSERT INTO callback (name) VALUES (?);
 -- :pause A slot is paused; a longer pause stays. It leaves its place, and is put where it belongs by the waking.
 UPDATE slot SET paused_until = max(paused_until, ?), turn = NULL, held_until = NULL WHERE id = ?;
 
--- :space_out The slot has an interval, and was handed out of: nothing more until that is over. It leaves its place too.
+-- :space_out The slot has an interval, and was leased of: nothing more until that is over. It leaves its place too.
 UPDATE slot SET spaced_until = ?, last_token = ?, turn = NULL, held_until = NULL WHERE id = ?;
 
 -- :change_pace What was learned of a slot, if nobody has learned more since that version.
@@ -99,7 +99,7 @@ SELECT id FROM slot WHERE held_until <= ? ORDER BY held_until LIMIT ?;
 -- :release They leave their place.
 UPDATE slot SET held_until = NULL WHERE id = ?;
 
--- :place Where a slot stands, and until when nothing of it is handed out.
+-- :place Where a slot stands, and until when nothing of it is leased.
 SELECT turn, held_until, max(paused_until, spaced_until) FROM slot WHERE id = ?;
 
 -- :has_ready Whether anything of a slot is ready.
@@ -114,15 +114,15 @@ UPDATE slot SET held_until = ? WHERE id = ?;
 -- :next_slots The slots whose turn it is, at most so many.
 SELECT id, name, pace FROM slot WHERE turn IS NOT NULL ORDER BY turn LIMIT ?;
 
--- :on_wire How many leases of a slot are on the wire.
-SELECT count(*) FROM work WHERE slot = ? AND state = 2 AND landed = 0;
+-- :on_wire How many leases of a slot are in flight.
+SELECT count(*) FROM work WHERE slot = ? AND state = 2 AND downloaded = 0;
 
 -- :ready The best elements of a slot.
 SELECT id, key, attempts, failures, payload FROM work JOIN body USING (id)
 WHERE slot = ? AND state = 0 ORDER BY priority DESC, id LIMIT ?;
 
--- :lease An element is handed out.
-UPDATE work SET state = 2, attempts = ?, token = ?, deadline = ?, worker = ?, landed = 0, not_before = 0 WHERE id = ?;
+-- :lease An element is leased.
+UPDATE work SET state = 2, attempts = ?, token = ?, deadline = ?, worker = ?, downloaded = 0, not_before = 0 WHERE id = ?;
 
 -- :count Elements pushed or done, by slot and callback.
 INSERT INTO tally (slot, callback, pushed, done) VALUES (?, ?, ?, ?)

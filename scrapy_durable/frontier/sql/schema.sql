@@ -19,7 +19,7 @@ CREATE TABLE crawl (
     stale      INTEGER NOT NULL,            -- messages refused because of a stale token
     clock      REAL NOT NULL DEFAULT 0,     -- the latest time that was set by
     ahead      REAL NOT NULL DEFAULT 0,     -- seconds that this is ahead of the machine's clock, which was set back
-    claimer    TEXT                         -- worker that may close the books, while it gives signs of life
+    finisher    TEXT                         -- worker that may finish it, while it gives signs of life
 );
 
 -- Elements that are not done. State: 0 queued, 1 delayed, 2 leased, 3 dead.
@@ -33,11 +33,11 @@ CREATE TABLE work (
     attempts   INTEGER NOT NULL DEFAULT 0,  -- leases that count
     failures   INTEGER NOT NULL DEFAULT 0,  -- of these, how many ended in a retry
     born       REAL NOT NULL,               -- when it was pushed
-    not_before REAL NOT NULL DEFAULT 0,     -- 0: no time was set since it was last handed out
+    not_before REAL NOT NULL DEFAULT 0,     -- 0: no time was set since it was last leased
     token      INTEGER NOT NULL DEFAULT 0,
     deadline   REAL NOT NULL DEFAULT 0,     -- of the lease; time of death of a dead one
     worker     TEXT,
-    landed     INTEGER NOT NULL DEFAULT 0,  -- 1: leased, but off the wire, or never sent
+    downloaded     INTEGER NOT NULL DEFAULT 0,  -- 1: leased, but no longer in flight, or never sent
     reason     TEXT                         -- of death
 );
 
@@ -46,7 +46,7 @@ CREATE INDEX ready    ON work (slot, priority DESC, id) WHERE state = 0;
 CREATE INDEX past_due ON work (not_before)              WHERE state = 0 AND not_before > 0;
 CREATE INDEX delayed  ON work (not_before)              WHERE state = 1;
 CREATE INDEX leased   ON work (deadline)                WHERE state = 2;
-CREATE INDEX wire     ON work (slot)                    WHERE state = 2 AND landed = 0;
+CREATE INDEX in_flight ON work (slot)                    WHERE state = 2 AND downloaded = 0;
 CREATE INDEX dead     ON work (deadline, id)            WHERE state = 3;
 
 -- The payloads lie apart, so that a change of state does not copy them.
@@ -61,17 +61,17 @@ CREATE TABLE done (
 );
 
 -- A slot that may have something ready is in exactly one place: in the rotation (`turn`), held back by its pause or its
--- interval (`held_until`), or nowhere because it is at its cap, until one of its leases leaves the wire.
+-- interval (`held_until`), or nowhere because it is at its cap, until one of its leases is no longer in flight.
 CREATE TABLE slot (
     id           INTEGER PRIMARY KEY,
     name         TEXT NOT NULL UNIQUE,
     paused_until REAL NOT NULL DEFAULT 0,
-    spaced_until REAL NOT NULL DEFAULT 0,   -- end of the interval after the last hand-out
-    last_token   INTEGER NOT NULL DEFAULT 0,-- of that hand-out
+    spaced_until REAL NOT NULL DEFAULT 0,   -- end of the interval after the last lease
+    last_token   INTEGER NOT NULL DEFAULT 0,-- of that lease
     turn         INTEGER,
     held_until   REAL,
     pace_version INTEGER NOT NULL DEFAULT 0,-- changes of the learned interval; 0: nothing was learned
-    pace         REAL NOT NULL DEFAULT 0    -- learned interval between two hand-outs
+    pace         REAL NOT NULL DEFAULT 0    -- learned interval between two leases
 );
 CREATE INDEX rotation ON slot (turn)       WHERE turn IS NOT NULL;
 CREATE INDEX held     ON slot (held_until) WHERE held_until IS NOT NULL;

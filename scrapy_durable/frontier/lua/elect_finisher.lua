@@ -1,4 +1,4 @@
--- Ask for the right to close the crawl's books.
+-- Ask for the right to finish the crawl.
 --
 -- The claim is a lease: it lapses when its holder is not heard of for the length of one. A new claim withdraws the verdict
 -- of an earlier end of the same crawl.
@@ -21,15 +21,15 @@ if contradiction then return damaged(contradiction) end
 keep_clock(now, ahead)
 redis.call('HSET', WORKERS, ARGV[2], decimal(now))
 if unfinished() > 0 then
-    redis.call('HDEL', CRAWL, 'claimer')
+    redis.call('HDEL', CRAWL, 'finisher')
     return 0
 end
-local claimer = redis.call('HGET', CRAWL, 'claimer')
-if claimer == ARGV[2] then return 1 end
-if claimer then
-    local last_seen = redis.call('HGET', WORKERS, claimer)
+local finisher = redis.call('HGET', CRAWL, 'finisher')
+if finisher == ARGV[2] then return 1 end
+if finisher then
+    local last_seen = redis.call('HGET', WORKERS, finisher)
     if last_seen and tonumber(last_seen) + length > now then return 0 end
 end
 redis.call('DEL', KEYS[24])
-redis.call('HSET', CRAWL, 'claimer', ARGV[2])
+redis.call('HSET', CRAWL, 'finisher', ARGV[2])
 return 1

@@ -165,7 +165,7 @@ class LeasesMachine(RuleBasedStateMachine):
         ended_before = set(self.ends)
         said = self.outbox.take()
         assert not self.outbox.says_something
-        ends = [*said.acks, *said.returns, *(one.held for one in (*said.retries, *said.dead_lettered))]
+        ends = [*said.acks, *said.releases, *(one.held for one in (*said.retries, *said.dead_lettered))]
         self.ends.update(ends)
         for name, what in (("downloaded", said.downloaded), ("downloaded", said.unsent)):
             self.said.update((name, held) for held in what)
@@ -190,7 +190,7 @@ class LeasesMachine(RuleBasedStateMachine):
     def none_is_forgotten(self) -> None:
         """What the frontier gave is in hand, or its end is said or about to be."""
         about_to_be = self.outbox
-        ends = len(about_to_be.acks) + len(about_to_be.returns)
+        ends = len(about_to_be.acks) + len(about_to_be.releases)
         ends += len(about_to_be.retries) + len(about_to_be.dead_lettered)
         assert len(self.given) == len(self.leases) + sum(self.ends.values()) + ends
 
@@ -240,7 +240,7 @@ def test_what_others_have_taken_over_is_not_fetched_but_what_is_under_way_goes_o
     assert leases.get(request) is not None
 
 
-def test_a_first_word_stands_against_a_burial_but_a_retry_overrules() -> None:
+def test_a_first_word_stands_against_a_dead_letter_but_a_retry_overrules() -> None:
     leases = Leases(Outbox(), ROOM, SECONDS)
     request = Request("http://site/")
     leases.add([lease(1)])

@@ -19,7 +19,7 @@ from scrapy_durable.leases import Task
 from scrapy_durable.scheduler import FrontierScheduler
 
 
-def acknowledge_at_hand_out() -> None:
+def acknowledge_when_leased() -> None:
     """As any queue does that pops: what is leased is gone from it."""
     leased = FrontierScheduler.next_request
 

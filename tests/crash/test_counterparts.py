@@ -99,7 +99,7 @@ def test_the_same_kills_cost_this_crawl_nothing(
     assert sorted(run.cars()) == sorted(site.ids())
 
 
-@pytest.mark.parametrize("mutant", ["acknowledge_at_hand_out", "acknowledge_before_durable"])
+@pytest.mark.parametrize("mutant", ["acknowledge_when_leased", "acknowledge_before_durable"])
 def test_a_scheduler_that_acknowledges_too_soon_is_caught(
     mutant: str, store: Store, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:

@@ -41,7 +41,7 @@ def says(name: str) -> Condition:
     return lambda frontier, outbox, want: bool(getattr(outbox, name))
 
 
-def hands_out(frontier: object, outbox: Outbox, want: int) -> bool:
+def leases_something(frontier: object, outbox: Outbox, want: int) -> bool:
     """Exchanges that ask for leases."""
     return want > 0
 
@@ -56,7 +56,7 @@ STORES = (SqliteResponseStore, RedisResponseStore)
 DATABASES = (MongoDatabase, PostgresDatabase)
 POINTS: dict[str, tuple[tuple[Any, ...], str, Condition]] = {
     "begin": (FRONTIERS, "begin", always),
-    "lease": (FRONTIERS, "exchange", hands_out),
+    "lease": (FRONTIERS, "exchange", leases_something),
     "entries": (FRONTIERS, "exchange", says("entries")),
     "downloaded": (FRONTIERS, "exchange", says("downloaded")),
     "acks": (FRONTIERS, "exchange", says("acks")),

@@ -52,7 +52,7 @@ async def counts(frontier: Frontier) -> Counts:
 # Adding.
 
 
-async def test_what_was_pushed_is_handed_out_with_its_payload_slot_and_attempt(backend: Backend) -> None:
+async def test_what_was_pushed_is_leased_with_its_payload_slot_and_attempt(backend: Backend) -> None:
     frontier = await begun(backend)
     key = -(2**63)
     await frontier.exchange(Outbox(entries=[Entry(key, "sité", "parse", b"\x00\xff{}", 1)]), 0)
@@ -60,7 +60,7 @@ async def test_what_was_pushed_is_handed_out_with_its_payload_slot_and_attempt(b
     assert (lease.key, lease.slot, lease.payload, lease.attempt) == (key, "sité", b"\x00\xff{}", 1)
 
 
-async def test_an_element_pushed_twice_is_handed_out_once(backend: Backend) -> None:
+async def test_an_element_pushed_twice_is_leased_once(backend: Backend) -> None:
     frontier = await begun(backend)
     await frontier.exchange(entries(1, 1), 0)
     inbox = await frontier.exchange(entries(1), 5)
@@ -112,7 +112,7 @@ async def test_higher_priority_goes_first_then_the_order_of_arrival(backend: Bac
     assert keys(await frontier.exchange(Outbox(), 10)) == [3, 2, 5, 4, 1, 0]
 
 
-async def test_a_delayed_element_is_handed_out_when_its_time_has_come_and_not_before(
+async def test_a_delayed_element_is_leased_when_its_time_has_come_and_not_before(
     backend: Backend,
 ) -> None:
     frontier = await begun(backend)
@@ -267,7 +267,7 @@ async def test_an_interval_begins_anew_after_a_time_of_rest(backend: Backend) ->
     assert keys(await frontier.exchange(Outbox(), 9)) == []
 
 
-async def test_what_was_not_handed_out_costs_no_time(backend: Backend) -> None:
+async def test_what_was_not_leased_costs_no_time(backend: Backend) -> None:
     frontier = await begun(backend, limits=EVERY_TEN)
     await frontier.exchange(Outbox(), 9)
     await frontier.exchange(entries(1), 0)
@@ -395,7 +395,7 @@ async def test_a_pace_follows_the_version_that_it_names_and_no_other(backend: Ba
     assert (await frontier.exchange(Outbox(), 0)).paces == {}
 
 
-async def test_a_pace_holds_for_the_hand_outs_of_its_own_exchange(backend: Backend) -> None:
+async def test_a_pace_holds_for_the_leases_of_its_own_exchange(backend: Backend) -> None:
     frontier = await begun(backend)
     outbox = entries(1, 2, 3)
     outbox.paces["a"] = PaceChange(0, 10.0)
@@ -432,7 +432,7 @@ async def test_a_pace_is_kept_for_the_crawl_and_forgotten_with_it(backend: Backe
 # Leases.
 
 
-async def test_a_lease_that_expires_is_handed_out_again_with_a_higher_token(backend: Backend) -> None:
+async def test_a_lease_that_expires_is_leased_again_with_a_higher_token(backend: Backend) -> None:
     frontier = await begun(backend)
     (first,) = (await frontier.exchange(entries(1), 1)).leases
     backend.advance(LEASE - 1)
@@ -530,7 +530,7 @@ async def test_a_failure_is_kept_while_its_request_is_delayed_and_takes_another_
     assert (lease.attempt, lease.failures) == (2, 1)
 
 
-async def test_a_retry_is_buried_when_its_attempts_are_used_up(backend: Backend) -> None:
+async def test_a_retry_becomes_a_dead_letter_when_its_attempts_are_used_up(backend: Backend) -> None:
     frontier = await begun(backend)
     outbox = entries(1)
     for _ in range(MAX_ATTEMPTS):
@@ -545,7 +545,7 @@ async def test_a_retry_is_buried_when_its_attempts_are_used_up(backend: Backend)
     assert (letter.attempts, letter.failures) == (MAX_ATTEMPTS, MAX_ATTEMPTS)
 
 
-async def test_a_lease_that_always_expires_is_buried_when_its_attempts_are_used_up(backend: Backend) -> None:
+async def test_a_lease_that_always_expires_becomes_a_dead_letter_when_its_attempts_are_used_up(backend: Backend) -> None:
     frontier = await begun(backend)
     outbox = entries(1)
     for _ in range(MAX_ATTEMPTS):

@@ -231,7 +231,7 @@ async def test_a_full_disk_is_an_error_and_what_was_there_stays(on_file: SqliteB
     assert (await counts(frontier)).seen == 4991
 
 
-async def test_hand_out_is_a_walk_along_an_index() -> None:
+async def test_leasing_is_a_walk_along_an_index() -> None:
     """The plans of the statements that run for each element name an index, and no sorting and no whole table."""
     backend = SqliteBackend(None)
     frontier = await begun(backend)

@@ -40,11 +40,11 @@ class Listener:
         signals.connect(self.on_waited_in_vain, shared_download_failed)
 
     def on_waits(self, request: Request) -> bool:
-        self.heard.append(("waits", request))
+        self.heard.append(("shares", request))
         return True
 
     def on_waited_in_vain(self, request: Request) -> None:
-        self.heard.append(("in vain", request))
+        self.heard.append(("failed", request))
 
 
 @pytest.fixture
@@ -85,12 +85,12 @@ def test_it_is_said_once_and_at_once_that_a_request_waits(crawler: Any) -> None:
         assert listener.heard == []
         waiting = asyncio.create_task(middleware.process_request(second))
         await asyncio.sleep(0.05)
-        assert listener.heard == [("waits", second)]
+        assert listener.heard == [("shares", second)]
         await middleware.process_response(first, answer())
         shared = await waiting
         assert shared is not None
         assert shared.flags == ["stored"]
-        assert listener.heard == [("waits", second)]
+        assert listener.heard == [("shares", second)]
 
     listener = Listener(crawler.signals)
     play(crawler, scenario)
@@ -119,7 +119,7 @@ def test_when_the_download_fails_those_that_waited_are_handed_out_again(crawler:
         await middleware.process_exception(first, OSError("reset"))
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         assert all(isinstance(outcome, WaitedInVain) for outcome in outcomes)
-        assert [kind for kind, _ in listener.heard] == ["waits"] * 3 + ["in vain"] * 3
+        assert [kind for kind, _ in listener.heard] == ["shares"] * 3 + ["failed"] * 3
         assert await middleware.process_request(asked()) is None
 
     listener = Listener(crawler.signals)
@@ -137,7 +137,7 @@ def test_another_workers_download_is_waited_for_in_the_same_way(crawler: Any) ->
         waits = asked()
         with pytest.raises(WaitedInVain):
             await middleware.process_request(waits)
-        assert listener.heard == [("waits", waits), ("in vain", waits)]
+        assert listener.heard == [("shares", waits), ("failed", waits)]
         assert await middleware.process_request(asked()) is None
 
     listener = Listener(crawler.signals)

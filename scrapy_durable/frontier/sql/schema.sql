@@ -41,7 +41,7 @@ CREATE TABLE work (
     reason     TEXT                         -- of death
 );
 
--- Hand-out is a walk along this index, however many elements wait.
+-- Leasing is a walk along this index, however many elements wait.
 CREATE INDEX ready    ON work (slot, priority DESC, id) WHERE state = 0;
 CREATE INDEX past_due ON work (not_before)              WHERE state = 0 AND not_before > 0;
 CREATE INDEX delayed  ON work (not_before)              WHERE state = 1;

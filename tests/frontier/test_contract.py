@@ -545,7 +545,9 @@ async def test_a_retry_becomes_a_dead_letter_when_its_attempts_are_used_up(backe
     assert (letter.attempts, letter.failures) == (MAX_ATTEMPTS, MAX_ATTEMPTS)
 
 
-async def test_what_always_expires_becomes_a_dead_letter_when_its_attempts_are_used_up(backend: Backend) -> None:
+async def test_what_always_expires_becomes_a_dead_letter_when_its_attempts_are_used_up(
+    backend: Backend,
+) -> None:
     frontier = await begun(backend)
     outbox = entries(1)
     for _ in range(MAX_ATTEMPTS):

@@ -22,7 +22,7 @@ for _, key in ipairs(keys) do
     count_waiting(arrival, 1)
     mark(slot)
 end
-wake(now)
+place_marked(now)
 store_waiting()
 if #keys > 0 then redis.call('HDEL', CRAWL, 'finisher') end
 return #keys

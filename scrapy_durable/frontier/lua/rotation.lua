@@ -31,7 +31,7 @@ local function displace(slot)
 end
 
 -- Put every marked slot that has something ready in its place: in the rotation, or held back by its pause or interval.
-local function wake(now)
+local function place_marked(now)
     for slot in pairs(marked) do
         if not redis.call('ZSCORE', ROTATION, slot) then
             local ready, ends = has_ready(slot), held_until(slot)

@@ -1,0 +1,48 @@
+-- What the worker says: its arguments, and the messages that are packed into them.
+
+assert(#ARGV == 19, '19 arguments are needed')
+for i = 4, 8 do assert(tonumber(ARGV[i]), 'argument ' .. i .. ' is not a number') end
+local crawl_id, worker, nonce = ARGV[1], ARGV[2], ARGV[3]
+local exchange_number, lease_length, max_attempts = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local now, ahead = clock(ARGV[7])
+local want = tonumber(ARGV[8])
+local report = ARGV[19]
+local deadline = now + lease_length
+
+-- Numbers are unsigned and big-endian; a text has its length (1, 2 or 4 bytes) in front. Times are microseconds.
+local FORMATS = {
+    '>c8I4I8I4Bc0I2c0I2c0I4c0',  -- entry: key, rank, delay, position of the bucket, key in decimal, slot, callback, payload
+    '>c8I8',                     -- downloaded: key, token
+    '>c8I8',                     -- unsent: key, token
+    '>c8I8I4Bc0',                -- ack: key, token, position of the bucket, key in decimal
+    '>c8I8I8I2c0',               -- retry: key, token, delay, reason
+    '>c8I8I2c0',                 -- dead letter: key, token, reason
+    '>c8I8',                     -- release: key, token
+    '>c8I8',                     -- renewal: key, token
+    '>I8I2c0',                   -- pause: duration, slot
+    '>I8dI2c0',                  -- pace: version that it follows, interval (seconds), slot
+}
+
+-- The messages of one kind, each a list of its fields.
+local function unpack_messages(kind)
+    local list, packed = {}, ARGV[8 + kind]
+    local position, length = 1, #packed
+    while position <= length do
+        local message = {struct.unpack(FORMATS[kind], packed, position)}
+        position = table.remove(message)
+        list[#list + 1] = message
+    end
+    return list
+end
+
+local messages = {}
+for kind = 1, #FORMATS do messages[kind] = unpack_messages(kind) end
+local entries, downloaded, unsent, acks, retries = messages[1], messages[2], messages[3], messages[4], messages[5]
+local dead_letters, releases, renewals, pauses, paces = messages[6], messages[7], messages[8], messages[9], messages[10]
+
+-- The first field of each: its key.
+local function keys_of(list)
+    local keys = {}
+    for i, message in ipairs(list) do keys[i] = message[1] end
+    return keys
+end

@@ -32,7 +32,9 @@ from benchmarks import contestants
 from benchmarks.bench import static_copy
 from scrapy_durable.frontier.codec import decode, encode
 from scrapy_durable.frontier.contract import Entry, Held, Lease, Outbox, SlotLimit
-from scrapy_durable.frontier.redis import BUCKETS, RedisFrontier
+from scrapy_durable.frontier.redis import RedisFrontier
+from scrapy_durable.frontier.redis_messages import BUCKETS
+from scrapy_durable.frontier.redis_server import RedisKeys
 from tests.redis_server import RedisServer
 
 BATCH = 64
@@ -160,8 +162,7 @@ class Bench:
         if empty:
             self._client.flushall()
         frontier = RedisFrontier(
-            redis.asyncio.Redis(port=self._server.port),
-            prefix=name,
+            RedisKeys(redis.asyncio.Redis(port=self._server.port), prefix=name),
             worker="w1",
             lease_seconds=3600,
             limits={},
@@ -422,7 +423,7 @@ def main(arguments: list[str] | None = None, write: Callable[[str], object] = pr
         "--rounds", type=int, default=3, help="of each speed; the median counts (%(default)s)"
     )
     options = parser.parse_args(arguments)
-    logging.getLogger("scrapy_durable.frontier.redis").setLevel(logging.ERROR)
+    logging.getLogger("scrapy_durable.frontier.redis_server").setLevel(logging.ERROR)
     write(f"{'':<48}{'ours':>10}{'scrapy-redis':>14}{'ratio':>8}  target")
     missed = 0
     with RedisServer() as server:

@@ -88,10 +88,10 @@ def _plain_frontier(settings: BaseSettings, worker: str, prefix: str) -> Frontie
     client = redis_client(settings)
     if client is not None:
         from scrapy_durable.frontier.redis import RedisFrontier  # here: see `redis_client`
+        from scrapy_durable.frontier.redis_server import RedisKeys
 
         return RedisFrontier(
-            client,
-            prefix=prefix,
+            RedisKeys(client, prefix=prefix),
             worker=worker,
             lease_seconds=config.lease_seconds,
             max_attempts=config.max_attempts,

@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 
 from scrapy_durable.frontier.contract import Frontier, SlotLimit, Status
 from scrapy_durable.frontier.redis import RedisFrontier
+from scrapy_durable.frontier.redis_server import RedisKeys
 from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.redis_server import RedisServer
 
@@ -48,7 +49,7 @@ class SharedRedis:
     def status(self) -> Status:
         client = Redis(port=self.server.port)
         return asyncio.run(
-            _status(RedisFrontier(client, prefix="cars", worker="seen from outside", **_LIMITS))
+            _status(RedisFrontier(RedisKeys(client, prefix="cars"), worker="seen from outside", **_LIMITS))
         )
 
 

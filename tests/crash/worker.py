@@ -22,6 +22,7 @@ from carscraper.stores.postgres import PostgresDatabase
 from carscraper.stores.spool import Spool
 from scrapy_durable.frontier.contract import Outbox
 from scrapy_durable.frontier.redis import FORGET, RedisFrontier
+from scrapy_durable.frontier.redis_server import RedisKeys
 from scrapy_durable.frontier.sqlite import SqliteFrontier
 from scrapy_durable.responses.redis import RedisResponseStore
 from scrapy_durable.responses.sqlite import SqliteResponseStore
@@ -79,7 +80,7 @@ POINTS: dict[str, tuple[tuple[Any, ...], str, Condition]] = {
     "mark-removed": (DATABASES, "mark_removed", always),
     "spool": ((Spool,), "append", always),
     "unspool": ((Spool,), "drop", always),
-    "forget-step": ((RedisFrontier,), "_run", forgets),
+    "forget-step": ((RedisKeys,), "run", forgets),
 }
 """Name to where it is; the point itself is `before <name>` or `after <name>`."""
 

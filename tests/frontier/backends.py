@@ -13,7 +13,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from scrapy_durable.frontier.contract import Frontier, SlotLimit
-from scrapy_durable.frontier.redis import RedisFrontier, Script
+from scrapy_durable.frontier.redis import RedisFrontier
+from scrapy_durable.frontier.redis_server import RedisKeys, Script
 from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.redis_server import RedisServer
 
@@ -96,13 +97,11 @@ def at_handed_time(script: Script) -> Script:
     return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-class RedisFrontierAtHandedTime(RedisFrontier):
+class KeysAtHandedTime(RedisKeys):
     """At the time that a test hands in, however long the server and the test take."""
 
-    async def _run(
-        self, script: Script, keys: Sequence[bytes], arguments: Sequence[str | int | bytes]
-    ) -> Any:
-        return await super()._run(at_handed_time(script), keys, arguments)
+    async def run(self, script: Script, keys: Sequence[bytes], arguments: Sequence[str | int | bytes]) -> Any:
+        return await super().run(at_handed_time(script), keys, arguments)
 
 
 class RedisBackend:
@@ -124,9 +123,8 @@ class RedisBackend:
         port: int | None = None,
         prefix: str = "test",
     ) -> RedisFrontier:
-        frontier = RedisFrontierAtHandedTime(
-            plain_client(port or self.server.port),
-            prefix=prefix,
+        frontier = RedisFrontier(
+            KeysAtHandedTime(plain_client(port or self.server.port), prefix=prefix),
             worker=worker,
             lease_seconds=LEASE,
             max_attempts=MAX_ATTEMPTS,

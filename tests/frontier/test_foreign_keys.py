@@ -7,15 +7,15 @@ import redis
 
 from scrapy_durable.exceptions import ConfigurationError, FrontierDamaged, FrontierError
 from scrapy_durable.frontier.contract import DeadLettered, Frontier, Lease, Outbox, Retry
-from scrapy_durable.frontier.redis import FIXED_KEYS
+from scrapy_durable.frontier.redis_server import FIXED_KEYS
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, RedisBackend
 from tests.frontier.test_contract import begun, entries, entry, held
 
 HARMLESS_WHEN_DELETED = {
     "attempts",  # counts begin again
     "overdue",
-    "wire",  # more at once than the cap, until those are answered
-    "turns",  # made again as soon as a lease ends
+    "in_flight",  # more at once than the cap, until those are answered
+    "rotation",  # made again as soon as a lease ends
     "held",
     "paused",
     "tally",  # the figures of `scrapy queue status`

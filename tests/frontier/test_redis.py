@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import signal
+from collections.abc import Callable
 from contextlib import closing
 
 import pytest
@@ -20,8 +21,11 @@ from scrapy_durable.exceptions import (
     FrontierUnavailable,
     OtherRelease,
 )
+from scrapy_durable.frontier import redis as redis_module
 from scrapy_durable.frontier.contract import Counts, DeadLettered, Held, Outbox, Pace, PaceChange, SlotLimit
-from scrapy_durable.frontier.redis import BUCKETS, FIXED_KEYS, RedisFrontier
+from scrapy_durable.frontier.redis import RedisFrontier
+from scrapy_durable.frontier.redis_messages import BUCKETS
+from scrapy_durable.frontier.redis_server import FIXED_KEYS, RedisKeys
 from tests.frontier.backends import LEASE, RedisBackend, plain_client
 from tests.frontier.test_contract import begun, counts, entries, entry, held, keys
 from tests.own_clock import OwnClock, lag
@@ -32,8 +36,7 @@ from tests.tcp_proxy import TcpProxy
 
 def frontier_at(client: object, worker: str = "w1", prefix: str = "test") -> RedisFrontier:
     return RedisFrontier(
-        client,  # type: ignore[arg-type]
-        prefix=prefix,
+        RedisKeys(client, prefix=prefix),  # type: ignore[arg-type]
         worker=worker,
         lease_seconds=LEASE,
         limits={},
@@ -247,16 +250,21 @@ async def test_a_finished_crawl_leaves_nothing_but_what_it_has_seen(on_redis: Re
     assert (await counts(frontier)).done == 100
 
 
-async def test_a_crawl_that_was_half_forgotten_is_swept_by_the_next_to_begin(on_redis: RedisBackend) -> None:
-    class DiesInTheSweep(RedisFrontier):
-        async def _sweep(self, crawl_id: str) -> None:
+async def test_a_crawl_that_was_half_forgotten_is_removed_by_the_next_to_begin(
+    on_redis: RedisBackend,
+) -> None:
+    class DiesOnTheWay(RedisFrontier):
+        async def _remove_keys(self, crawl_id: str) -> None:
             raise ConnectionError
 
     frontier = await begun(on_redis)
     inbox = await frontier.exchange(entries(1), 1)
     await frontier.exchange(Outbox(acks=held(*inbox.leases)), 0)
-    dying = DiesInTheSweep(
-        plain_client(on_redis.server.port), prefix="test", worker="w2", limits={}, default_limit=SlotLimit(0)
+    dying = DiesOnTheWay(
+        RedisKeys(plain_client(on_redis.server.port), prefix="test"),
+        worker="w2",
+        limits={},
+        default_limit=SlotLimit(0),
     )
     with pytest.raises(ConnectionError):
         await dying.forget()
@@ -608,14 +616,21 @@ async def test_a_read_only_replica_is_unavailable(on_redis: RedisBackend) -> Non
             client.replicaof("no", "one")
 
 
-async def test_wrong_arguments_are_refused_before_anything_is_changed(on_redis: RedisBackend) -> None:
-    class Garbles(RedisFrontier):
-        def _write_outbox(self, outbox: Outbox) -> tuple[list[bytes], list[bytes]]:
-            keys, messages = super()._write_outbox(outbox)
-            return keys, [*messages[:3], messages[3][:-1], *messages[4:]]
+async def test_wrong_arguments_are_refused_before_anything_is_changed(
+    on_redis: RedisBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack = redis_module.pack_outbox
 
-    frontier = Garbles(
-        plain_client(on_redis.server.port), prefix="test", worker="w1", limits={}, default_limit=SlotLimit(0)
+    def garbled(outbox: Outbox, keys: list[bytes], bucket: Callable[[int], bytes]) -> list[bytes]:
+        messages = pack(outbox, keys, bucket)
+        return [*messages[:3], messages[3][:-1], *messages[4:]]
+
+    monkeypatch.setattr(redis_module, "pack_outbox", garbled)
+    frontier = RedisFrontier(
+        RedisKeys(plain_client(on_redis.server.port), prefix="test"),
+        worker="w1",
+        limits={},
+        default_limit=SlotLimit(0),
     )
     await frontier.begin("crawl")
     with pytest.raises(FrontierError, match="too short"):

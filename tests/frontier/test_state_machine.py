@@ -34,7 +34,8 @@ from scrapy_durable.frontier.contract import (
     Retry,
     SlotLimit,
 )
-from scrapy_durable.frontier.redis import RedisFrontier, Script
+from scrapy_durable.frontier.redis import RedisFrontier
+from scrapy_durable.frontier.redis_server import RedisKeys, Script
 from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, plain_client
 from tests.frontier.model import Model
@@ -67,20 +68,42 @@ class FaultySqlite(SqliteFrontier):
                     raise self.failure
 
 
-class FaultyRedis(RedisFrontier):
+class FaultyKeys(RedisKeys):
     """Fails after the command that `fail_at` counts down to was done."""
 
     fail_at: int | None = None
     failure: type[Exception] = KilledError
 
-    async def _command(self, *words: Any) -> Any:
-        reply = await super()._command(*words)
+    async def command(self, *words: Any) -> Any:
+        reply = await super().command(*words)
         if self.fail_at is not None:
             self.fail_at -= 1
             if self.fail_at < 0:
                 self.fail_at = None
                 raise self.failure
         return reply
+
+
+class FaultyRedis(RedisFrontier):
+    """On keys that fail as told."""
+
+    _keys: FaultyKeys
+
+    @property
+    def fail_at(self) -> int | None:
+        return self._keys.fail_at
+
+    @fail_at.setter
+    def fail_at(self, number: int | None) -> None:
+        self._keys.fail_at = number
+
+    @property
+    def failure(self) -> type[Exception]:
+        return self._keys.failure
+
+    @failure.setter
+    def failure(self, failure: type[Exception]) -> None:
+        self._keys.failure = failure
 
 
 class Store:
@@ -137,8 +160,7 @@ class RedisStore(Store):
 
     def open(self, worker: str) -> FaultyRedis:
         return self.kind(
-            plain_client(self.server.port, socket_timeout=20),
-            prefix="machine",
+            FaultyKeys(plain_client(self.server.port, socket_timeout=20), prefix="machine"),
             worker=worker,
             lease_seconds=LEASE,
             max_attempts=MAX_ATTEMPTS,

@@ -24,6 +24,7 @@ from scrapy_durable.exceptions import CodecError
 from scrapy_durable.frontier.codec import decode, encode
 from scrapy_durable.frontier.contract import Entry, Outbox, SlotLimit
 from scrapy_durable.frontier.redis import RedisFrontier
+from scrapy_durable.frontier.redis_server import RedisKeys
 from scrapy_durable.frontier.sealed import Seal
 from scrapy_durable.responses.middleware import KEPT, STORE_KEY
 from tests.hostile.conftest import SECONDS, Start
@@ -229,7 +230,7 @@ def test_any_bytes_are_refused_or_of_the_declared_shape(data: bytes) -> None:
 async def put(port: int, payloads: Sequence[bytes], identity: str, crawl_id: str) -> None:
     """Begin a crawl as a worker would, and queue these payloads as they are."""
     frontier = RedisFrontier(
-        Redis(port=port), prefix="cars", worker="stranger", limits={}, default_limit=SlotLimit(0)
+        RedisKeys(Redis(port=port), prefix="cars"), worker="stranger", limits={}, default_limit=SlotLimit(0)
     )
     await frontier.begin(crawl_id, identity)
     entries = [Entry(number, "127.0.0.1", "parse_spec", payload) for number, payload in enumerate(payloads)]

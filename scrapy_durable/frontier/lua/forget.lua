@@ -1,11 +1,11 @@
--- Remove a crawl: mark it as going, then sweep its keys away in several calls.
+-- Remove a crawl: mark it as going, then remove its keys in several calls.
 --
 -- Flags: allow-oom
--- KEYS  1-23 as in keys.lua; when marking, 24 the verdict of the crawl (string), which stays; when sweeping, 24.. the
+-- KEYS  1-23 as in keys.lua; when marking, 24 the verdict of the crawl (string), which stays; when removing, 24.. the
 --       keys to remove in this call
 -- ARGV  1 crawl's id
 --       2 "mark": from now on every call of its workers is answered with LOST, and nobody begins another
---         "sweep": remove the keys behind the first twenty-three
+--         "remove": remove the keys behind the first twenty-three
 --         "end": remove the first twenty-three too, after which a new crawl may begin
 --       3 when marking: how long the verdict is kept from now (seconds)
 -- Returns 1, or 0 when this crawl is not there, or not marked
@@ -21,7 +21,7 @@ if step == 'mark' then
     return 1
 end
 if redis.call('HGET', CRAWL, 'forgetting') ~= crawl_id then return 0 end
-if step == 'sweep' then
+if step == 'remove' then
     redis.call('UNLINK', unpack(KEYS, 24))
 else
     redis.call('UNLINK', unpack(KEYS, 1, 23))

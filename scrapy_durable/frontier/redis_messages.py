@@ -1,0 +1,220 @@
+"""What is said to the scripts in `lua/` and what they answer, as bytes; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from struct import Struct
+from struct import error as struct_error
+from typing import Any
+
+from scrapy_durable.exceptions import FrontierDamaged
+from scrapy_durable.frontier.contract import (
+    Counts,
+    DeadLetter,
+    Held,
+    Inbox,
+    Key,
+    Lease,
+    Outbox,
+    Pace,
+    Status,
+    WorkerStatus,
+)
+from scrapy_durable.frontier.report import pack_report, read_report
+
+BUCKETS = 2**16
+"""Sets that the seen set is spread over."""
+LEAST_PRIORITY, MOST_PRIORITY = -(2**31), 2**31 - 1
+LONGEST = 1e9
+"""Seconds, some thirty years: a longer delay or pause is cut to this."""
+
+# The fixed parts of messages and answers, as `exchange.lua` has them.
+_KEY = Struct(">q")
+_HELD = Struct(">qQ")
+_ENTRY = Struct(">qIQIB")
+_ACK = Struct(">qQIB")
+_RETRY = Struct(">qQQ")
+_PAUSE = Struct(">Q")
+_PACE = Struct(">Qd")
+_LENGTH_OF_PAYLOAD = Struct(">I")
+_LEASE = Struct(">qQHHHI")
+_PREFIX_LENGTH = 16
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """An answer that cannot be read is made of what somebody else has written."""
+    try:
+        yield
+    except (struct_error, ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+        raise FrontierDamaged(
+            f"{what} in Redis cannot be read ({type(error).__name__}), so somebody else has written there; "
+            "`scrapy queue forget`, and crawl again"
+        ) from error
+
+
+def microseconds(seconds: float) -> int:
+    """At most `LONGEST`."""
+    return round(min(seconds, LONGEST) * 1_000_000)
+
+
+def rows(flat: Sequence[Any], width: int) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table that was sent as one flat list."""
+    return zip(*[iter(flat)] * width, strict=True)
+
+
+def pack_outbox(outbox: Outbox, keys: list[bytes], bucket: Callable[[int], bytes]) -> list[bytes]:
+    """The messages of an exchange, packed as `exchange.lua` reads them; appends to `keys` those of the buckets that the
+    messages refer to by position.
+    """
+    positions: dict[int, int] = {}
+
+    def position(key: Key) -> int:
+        number = key % BUCKETS
+        if number not in positions:
+            keys.append(bucket(number))
+            positions[number] = len(keys)
+        return positions[number]
+
+    entries = bytearray()
+    for entry in outbox.entries:
+        decimal, slot, callback = b"%d" % entry.key, entry.slot.encode(), entry.callback.encode()
+        rank = MOST_PRIORITY - max(LEAST_PRIORITY, min(entry.priority, MOST_PRIORITY))
+        delay = microseconds(max(0.0, entry.delay))
+        entries += _ENTRY.pack(entry.key, rank, delay, position(entry.key), len(decimal)) + decimal
+        entries += _text(slot) + _text(callback) + _LENGTH_OF_PAYLOAD.pack(len(entry.payload)) + entry.payload
+    acks = bytearray()
+    for held in outbox.acks:
+        decimal = b"%d" % held.key
+        acks += _ACK.pack(held.key, held.token, position(held.key), len(decimal)) + decimal
+    retries = b"".join(
+        _RETRY.pack(retry.held.key, retry.held.token, microseconds(retry.delay)) + _reason(retry.reason)
+        for retry in outbox.retries
+    )
+    dead_lettered = b"".join(
+        _pack_held([message.held]) + _reason(message.reason) for message in outbox.dead_lettered
+    )
+    pauses = b"".join(
+        _PAUSE.pack(microseconds(seconds)) + _text(slot.encode()) for slot, seconds in outbox.pauses.items()
+    )
+    paces = b"".join(
+        _PACE.pack(change.version, change.interval) + _text(slot.encode())
+        for slot, change in outbox.paces.items()
+    )
+    return [
+        bytes(entries),
+        _pack_held(outbox.downloaded),
+        _pack_held(outbox.unsent),
+        bytes(acks),
+        retries,
+        dead_lettered,
+        _pack_held(outbox.releases),
+        _pack_held(outbox.renewals),
+        pauses,
+        paces,
+        pack_report(outbox.report),
+    ]
+
+
+def read_dead_letters(reply: Any) -> list[DeadLetter]:
+    """Of `dead_letters.lua`."""
+    return [
+        DeadLetter(
+            key=read_keys(key)[0],
+            slot=slot.decode(),
+            callback=callback.decode(),
+            attempts=attempts,
+            reason=reason.decode(errors="replace"),
+            died_at=float(died_at) / 1e6,
+            payload=payload,
+            failures=failures,
+        )
+        for key, slot, callback, attempts, failures, reason, died_at, payload in rows(reply, 8)
+    ]
+
+
+def _text(encoded: bytes) -> bytes:
+    """A text with its length in front."""
+    return len(encoded).to_bytes(2, "big") + encoded
+
+
+def _reason(reason: str) -> bytes:
+    """A reason with its length in front, cut to what the length can say."""
+    return _text(reason.encode(errors="replace")[:65535])
+
+
+def _pack_held(held: Iterable[Held]) -> bytes:
+    return b"".join([_HELD.pack(one.key, one.token) for one in held])
+
+
+def read_keys(packed: bytes) -> list[Key]:
+    """Eight bytes each."""
+    return [key for (key,) in _KEY.iter_unpack(packed)]
+
+
+def _read_leases(packed: bytes) -> list[Lease]:
+    leases = []
+    position = 0
+    while position < len(packed):
+        key, token, attempt, failures, slot_length, record_length = _LEASE.unpack_from(packed, position)
+        slot = position + _LEASE.size
+        record = slot + slot_length
+        position = record + record_length
+        payload = packed[record + _PREFIX_LENGTH : position]
+        leases.append(Lease(key, token, attempt, packed[slot:record].decode(), payload, failures))
+    return leases
+
+
+def read_inbox(reply: Any, outbox: Outbox) -> Inbox:
+    """The answer to that outbox."""
+    unfinished, next_due, leases, refused, stale, dead_lettered, paces, now, ahead = reply
+    return Inbox(
+        leases=_read_leases(leases),
+        refused=read_keys(refused),
+        stale=[Held(key, token) for key, token in _HELD.iter_unpack(stale)],
+        dead_lettered=read_keys(dead_lettered),
+        unfinished=unfinished,
+        next_due=None if next_due < 0 else next_due / 1e6,
+        now=now / 1e6,
+        ahead=ahead / 1e6,
+        paces={
+            slot: Pace(*known) for slot, known in zip(outbox.paces, _PACE.iter_unpack(paces), strict=True)
+        },
+    )
+
+
+def read_workers(flat: Sequence[Any]) -> list[WorkerStatus]:
+    """Of `workers.lua`, by name."""
+    found = (
+        WorkerStatus(name.decode(), leased, float(last_seen) / 1e6, read_report(report))
+        for name, leased, last_seen, report in rows(flat, 4)
+    )
+    return sorted(found, key=lambda status: status.worker)
+
+
+def read_status(reply: Any) -> Status:
+    """Of `status.lua`."""
+    crawl_id, cells, past_due, oldest, workers, stale, identity, now = reply
+    total = [0] * 5
+    slots: dict[str, list[int]] = {}
+    callbacks: dict[str, list[int]] = {}
+    for slot, callback, *numbers in rows(cells, 7):
+        for sums in (
+            total,
+            slots.setdefault(slot.decode(), [0] * 5),
+            callbacks.setdefault(callback.decode(), [0] * 5),
+        ):
+            sums[:] = [a + b for a, b in zip(sums, numbers, strict=True)]
+    return Status(
+        crawl_id=crawl_id.decode(),
+        total=Counts(*total),
+        past_due=past_due,
+        oldest=None if oldest < 0 else float(oldest),
+        slots={name: Counts(*numbers) for name, numbers in slots.items() if any(numbers)},
+        callbacks={name: Counts(*numbers) for name, numbers in callbacks.items() if any(numbers)},
+        workers=read_workers(workers),
+        stale_messages=stale,
+        identity=identity.decode(errors="replace"),
+        now=now / 1e6,
+    )

@@ -239,11 +239,11 @@ async def test_a_finished_crawl_leaves_nothing_but_what_it_has_seen(on_redis: Re
         outbox = Outbox(acks=held(*inbox.leases))
     with on_redis.server.client() as client:
         lengths = {
-            name: client.zcard(f"{{test}}:{name}") for name in ("ready", "delayed", "turns", "held", "deaths")
+            name: client.zcard(f"{{test}}:{name}") for name in ("ready", "delayed", "rotation", "held", "deaths")
         }
         lengths |= {
             name: client.hlen(f"{{test}}:{name}")
-            for name in ("elements", "attempts", "leases", "wire", "dead", "ages", "paused")
+            for name in ("elements", "attempts", "leases", "in_flight", "dead", "ages", "paused")
         }
         lengths["overdue"] = client.scard("{test}:overdue")
     assert lengths == dict.fromkeys(lengths, 0)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.any_project.kills import crawl_through, finish
+from tests.any_project.kills import Whole, crawl_through, finish
 from tests.any_project.project import Project, addon_is_there, environment
-from tests.any_project.shop import Asked, Shop
+from tests.any_project.shop import Shop
 from tests.any_project.variants import STOCK_OF, Variant
 from tests.redis_server import RedisServer
 
@@ -54,14 +52,6 @@ def shop(running_shop: Shop) -> Shop:
 def redis_server() -> Iterator[RedisServer]:
     with RedisServer() as server:
         yield server
-
-
-@dataclass(frozen=True)
-class Whole:
-    """What an uninterrupted crawl of stock Scrapy has: its items, and what it was answered."""
-
-    items: list[str]
-    answered: Counter[Asked]
 
 
 @pytest.fixture

@@ -8,11 +8,12 @@ loses.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tests.any_project.project import Project, Run
-from tests.any_project.shop import Shop
+from tests.any_project.shop import Asked, Shop
 from tests.crawling import wait_until
 
 KILLS = 5
@@ -22,6 +23,14 @@ START_ELEMENTS = 1
 """What the frontier counts as done beside requests: the spider's `start()`, once for all workers (decision 0033)."""
 _POLL = 0.05
 """Seconds between two looks at what the site has noted, which is some hundred requests long."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What an uninterrupted crawl of stock Scrapy has: its items, and what it was answered."""
+
+    items: list[str]
+    answered: Counter[Asked]
 
 
 @dataclass(frozen=True)
@@ -37,11 +46,15 @@ class Stop:
 
 
 def stops(seed: int, total: int, *, workers: int = 1, settled: bool = False) -> list[Stop]:
-    """Where to stop a crawl of `total` requests: before its first answer or later, never at its end."""
+    """Where to stop a crawl of `total` requests: before its first answer or later, never at its end. `settled` stops
+    are kills only.
+    """
     chance = random.Random(seed)
     found = [Stop(chance.randint(0, total // 10), chance.randrange(workers), settled) for _ in range(KILLS)]
     found[-1] = replace(found[-1], answers=max(found[-1].answers, SURE_ANSWERS))
-    found.insert(chance.randrange(KILLS), Stop(chance.randint(SURE_ANSWERS, SURE_ANSWERS + 5), None, settled))
+    if not settled:
+        ctrl_c = Stop(chance.randint(SURE_ANSWERS, SURE_ANSWERS + 5), None, settled)
+        found.insert(chance.randrange(KILLS), ctrl_c)
     return found
 
 
@@ -79,6 +92,7 @@ def crawl_through(
         else:
             runs[stop.worker].kill()
             wait_until_gone(shop, runs[stop.worker])
+            project.end_leases(runs[stop.worker])
     shop.gate(0)
     start_missing(project, runs, workers)
     for run in runs:
@@ -109,6 +123,16 @@ def finish(runs: Sequence[Run], shop: Shop, *, may_lose: bool = False) -> list[i
             if run.running:
                 run.kill()
     return [run.wait() for run in runs]
+
+
+def assert_nothing_was_done_twice(project: Project, shop: Shop, whole: Whole) -> None:
+    """Everything was answered once and made one item, but for what a process could not say in time that it had done."""
+    if project.left_unanswered:
+        assert not whole.answered - shop.answered()
+        assert set(project.items()) == set(whole.items)
+    else:
+        assert shop.answered() == whole.answered
+        assert project.items() == whole.items
 
 
 def wait_until_settled(project: Project, shop: Shop) -> None:

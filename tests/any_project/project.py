@@ -15,10 +15,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from redis import Redis
 from scrapy.settings import Settings
 
 from scrapy_durable.frontier.build import build_frontier
+from scrapy_durable.frontier.redis import FIXED_KEYS
 from tests.any_project.shop import EXAMPLE
+from tests.any_project.variants import STEADY
 from tests.crawling import HANGS, wait_until
 from tests.standin import ROOT
 
@@ -32,6 +35,13 @@ FULL_SPEED = {"CONCURRENT_REQUESTS_PER_DOMAIN": 8, "DOWNLOAD_DELAY": 0}
 """The template has 1 and a second."""
 _POLL = 0.05
 """Seconds between two looks at a log: a tenth of what it takes to start a process."""
+_END_LEASES = "\n".join(
+    path.read_text()
+    for path in (
+        ROOT / "scrapy_durable" / "frontier" / "lua" / "keys.lua",
+        Path(__file__).with_name("end_leases.lua"),
+    )
+)
 _NOT_INHERITED = ("CARS_", "DURABLE_", "SCRAPY_", "REDIS_", "MONGO_", "POSTGRES_", "JOBDIR", "PYTHONPATH")
 
 
@@ -145,6 +155,7 @@ class Project:
                 file.write(f"{setting} = {value!r}\n")
         self.path = path
         self.name = name
+        self._steady = settings.get("DURABLE_LEASE_SECONDS") == STEADY
         self._place = {place: settings[place] for place in ("REDIS_URL",) if place in settings}
         if "JOBDIR" in settings:
             self._place["JOBDIR"] = str(path / str(settings["JOBDIR"]))
@@ -173,6 +184,18 @@ class Project:
                 await frontier.close()
 
         return asyncio.run(look())
+
+    def end_leases(self, run: Run) -> None:
+        """Have what a process that has ended has leased go to others at once, if they would wait for long."""
+        if self._steady and "REDIS_URL" in self._place:
+            keys = [f"{{{self.name}}}:{key}" for key in FIXED_KEYS]
+            with Redis.from_url(self._place["REDIS_URL"]) as client:
+                client.eval(_END_LEASES, len(keys), *keys, f"-{run.process.pid}-")
+
+    @property
+    def left_unanswered(self) -> bool:
+        """Whether one of its processes could not say in time what it had done, so that some of it is done again."""
+        return any("Left without the frontier's answer" in run.log for run in self._runs)
 
     def remove(self) -> None:
         """End what runs, and remove the project."""

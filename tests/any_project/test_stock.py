@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.any_project.conftest import MakeProject, Whole
-from tests.any_project.kills import crawl_through, finish, stops
+from tests.any_project.conftest import MakeProject
+from tests.any_project.kills import Whole, crawl_through, finish, stops
 from tests.any_project.seeds import SEEDS
 from tests.any_project.shop import Shop
 from tests.any_project.variants import STOCK, STOCK_JOBDIR, Variant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -15,13 +15,24 @@ class Variant:
     workers: int = 1
     redis: bool = False
 
+    @property
+    def steady(self) -> Variant:
+        """The same with leases that no worker loses because the machine stands still. Those of one that is killed are
+        ended by `Project.end_leases`.
+        """
+        return replace(self, settings={**self.settings, "DURABLE_LEASE_SECONDS": STEADY})
+
     def __str__(self) -> str:
         return self.name
 
 
+STEADY = 60
+"""Seconds that a lease holds where it is counted how often something is asked for."""
 _ADDON = {"ADDONS": {"scrapy_durable.Addon": 500}}
 _SHARED = {**_ADDON, "DURABLE_LEASE_SECONDS": 2}
-"""Short, so that the others need not wait long for what a killed worker has leased."""
+"""Short, so that the others need not wait long for what a killed worker has leased. What is leased by one that
+stands still for as long is done twice.
+"""
 
 ALONE = Variant("jobdir", {**_ADDON, "JOBDIR": "job"})
 SHARED = (

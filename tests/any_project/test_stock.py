@@ -8,7 +8,7 @@ import pytest
 
 from tests.any_project.conftest import MakeProject
 from tests.any_project.kills import Whole, crawl_through, finish, stops
-from tests.any_project.seeds import SEEDS
+from tests.any_project.seeds import FEW_SEEDS
 from tests.any_project.shop import Shop
 from tests.any_project.variants import STOCK, STOCK_JOBDIR, Variant
 
@@ -31,7 +31,7 @@ def test_a_crawl_that_is_left_alone_has_all_that_the_site_has(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", FEW_SEEDS)
 @pytest.mark.parametrize(("spider", "variant"), STOCK, ids=str)
 def test_five_kills_cost_stock_scrapy_items(
     spider: str,

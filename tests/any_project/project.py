@@ -112,7 +112,8 @@ class Run:
         self.process.wait(HANGS)
 
     def interrupt(self) -> None:
-        """What Ctrl-C does; returns when Scrapy has noticed."""
+        """What Ctrl-C does, once Scrapy is there to notice it; returns when it has, or the process has ended."""
+        self.wait_until_open()
         asked = self.log.count("Received SIGINT")
         self.process.send_signal(signal.SIGINT)
         wait_until(

@@ -11,7 +11,7 @@ from tests.any_project.kills import Whole, assert_nothing_was_done_twice, crawl_
 from tests.any_project.project import Project, Run
 from tests.any_project.seeds import FEW_SEEDS, SEEDS
 from tests.any_project.shop import Shop
-from tests.any_project.variants import DURABLE, Variant
+from tests.any_project.variants import DURABLE, EXACT, Variant
 from tests.crawling import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("addon")]
@@ -52,7 +52,7 @@ def test_five_kills_lose_no_item(
 
 
 @pytest.mark.parametrize("seed", FEW_SEEDS)
-@pytest.mark.parametrize(("spider", "variant"), DURABLE, ids=str)
+@pytest.mark.parametrize(("spider", "variant"), EXACT, ids=str)
 def test_only_what_was_in_flight_is_asked_for_again(
     spider: str,
     variant: Variant,
@@ -63,7 +63,7 @@ def test_only_what_was_in_flight_is_asked_for_again(
 ) -> None:
     """The kills come when all that was answered is acknowledged: so nothing is answered, and no item made, twice."""
     expected = whole(spider)
-    durable = project(spider, variant.steady)
+    durable = project(spider, variant)
     plan = stops(seed, expected.answered.total(), workers=variant.workers, settled=True)
     runs = crawl_through(durable, shop, plan, workers=variant.workers)
     come_to_the_end(durable, runs, shop, expected.items)

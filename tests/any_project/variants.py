@@ -47,6 +47,9 @@ DURABLE = [
 ]
 """Each spider with each variant; what is pushed to Redis is kept there."""
 
+EXACT = [(spider, variant.steady) for spider, variant in DURABLE if variant.workers > 1 or not variant.redis]
+"""Each spider alone, and with three workers, where it is counted how often something is asked for."""
+
 STOCK_JOBDIR = Variant("stock-jobdir", {"JOBDIR": "job"})
 STOCK_REDIS = Variant(
     "scrapy-redis",

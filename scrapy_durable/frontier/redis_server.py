@@ -68,7 +68,7 @@ FIXED_KEYS = {
 }
 """The keys that every script gets, in the order of `lua/keys.lua`, with their types."""
 
-STATE_VERSION = "1"
+STATE_VERSION = "2"
 """As in `lua/keys.lua`."""
 OLDEST_VERSION = (7, 0)
 START_TIMEOUT = 10.0

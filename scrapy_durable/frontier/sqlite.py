@@ -45,7 +45,7 @@ from scrapy_durable.frontier.report import pack_report, read_report
 from scrapy_durable.frontier.sqlite_change import CRAWL, EXCHANGE, Change, Ledger, load_statements
 
 APPLICATION_ID = 0x63617266
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raised by one with each change of `sql/schema.sql` or of what payloads are; a file of another one is refused."""
 BUSY_TIMEOUT = 5.0
 """Seconds to wait for another process that is writing: `scrapy queue` beside a crawl."""

@@ -239,7 +239,8 @@ async def test_a_finished_crawl_leaves_nothing_but_what_it_has_seen(on_redis: Re
         outbox = Outbox(acks=held(*inbox.leases))
     with on_redis.server.client() as client:
         lengths = {
-            name: client.zcard(f"{{test}}:{name}") for name in ("ready", "delayed", "rotation", "held", "deaths")
+            name: client.zcard(f"{{test}}:{name}")
+            for name in ("ready", "delayed", "rotation", "held", "deaths")
         }
         lengths |= {
             name: client.hlen(f"{{test}}:{name}")

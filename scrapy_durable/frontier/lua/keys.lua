@@ -43,7 +43,7 @@ local REPORTS = KEYS[23]
 
 -- The version of all that is kept here, payloads included: raised by one with each change of it. A crawl of another one is refused,
 -- so the key `crawl` with its fields `id` and `version` is the same in every version. One that has none is of version 0.
-local VERSION = '1'
+local VERSION = '2'
 
 local HOUR = 3600 * 1000000
 local DECADE = 10 * 365 * 24 * HOUR

@@ -5,7 +5,7 @@
 -- Times are seconds since the epoch; durations are seconds.
 
 PRAGMA application_id = 0x63617266;  -- "carf"
-PRAGMA user_version = 4;
+PRAGMA user_version = 5;
 
 -- The crawl: one row, or none when no crawl has begun or the last one was forgotten.
 CREATE TABLE crawl (

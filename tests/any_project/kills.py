@@ -127,12 +127,12 @@ def finish(runs: Sequence[Run], shop: Shop, *, may_lose: bool = False) -> list[i
 
 def assert_nothing_was_done_twice(project: Project, shop: Shop, whole: Whole) -> None:
     """Everything was answered once and made one item, but for what a process could not say in time that it had done."""
-    if project.left_unanswered:
-        assert not whole.answered - shop.answered()
-        assert set(project.items()) == set(whole.items)
-    else:
-        assert shop.answered() == whole.answered
-        assert project.items() == whole.items
+    answered, items = shop.answered(), project.items()
+    assert not whole.answered - answered, "what was not answered"
+    assert set(items) == set(whole.items)
+    if not project.left_unanswered:
+        assert not answered - whole.answered, "what was answered once more"
+        assert items == whole.items
 
 
 def wait_until_settled(project: Project, shop: Shop) -> None:

@@ -5,12 +5,13 @@ A next release of Scrapy can break this module and no other. What each function 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Set
+from collections.abc import Awaitable, Callable, Collection, Container, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy.core.scheduler import Scheduler
 from scrapy.dupefilters import RFPDupeFilter
+from scrapy.utils.defer import _schedule_coro
 from scrapy.utils.misc import load_object
 
 if TYPE_CHECKING:
@@ -31,6 +32,48 @@ def wake(crawler: Crawler) -> None:
     slot = getattr(crawler.engine, "_slot", None)
     if crawler.engine.running and slot is not None and slot.closing is None:
         slot.nextcall.schedule()
+
+
+def finish_before_closing(
+    crawler: Crawler, finish: Callable[[], Awaitable[bool]], *, is_over: Callable[[], bool]
+) -> None:
+    """Await `finish` when the engine would close the spider because it is idle, and close it when that is True.
+
+    A receiver of `spider_idle` may keep the spider open by `DontCloseSpider`, or give a reason to close it for: both
+    hold as in Scrapy. None is asked while `finish` runs, nor when `is_over`: then the spider is closed all the same.
+
+    `engine._spider_idle` sends the signal, and calls `engine.close_spider_async(reason=…)` when nobody minds; both are
+    replaced on the engine itself.
+    """
+    engine: Any = crawler.engine
+    ask, close = engine._spider_idle, engine.close_spider_async
+    is_finishing = False
+
+    async def finish_and_close(*, reason: str) -> None:
+        nonlocal is_finishing
+        is_finishing = True
+        try:
+            may_close = await finish()
+        finally:
+            is_finishing = False
+        if not may_close:
+            wake(crawler)
+        elif not is_closing(crawler):
+            await close(reason=reason)
+
+    def spider_idle() -> None:
+        if is_finishing:
+            return
+        engine.close_spider_async = finish_and_close
+        try:
+            if is_over():
+                _schedule_coro(engine.close_spider_async(reason="finished"))
+            else:
+                ask()
+        finally:
+            engine.close_spider_async = close
+
+    engine._spider_idle = spider_idle
 
 
 def is_closing(crawler: Crawler) -> bool:

@@ -16,10 +16,9 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from scrapy import signals
-from scrapy.exceptions import DontCloseSpider
 
 from scrapy_durable.crawl_numbers import others_live
-from scrapy_durable.engine import wake
+from scrapy_durable.engine import finish_before_closing
 from scrapy_durable.exceptions import FrontierLost, FrontierUnavailable, cause
 from scrapy_durable.frontier.build import is_shared
 from scrapy_durable.scheduler import FrontierScheduler, frontier_scheduler
@@ -78,7 +77,6 @@ class Lifecycle(ABC, Generic[V]):
         self.is_at_work = False
         """True once the spider was opened, unless the scheduler keeps no leases: then nobody knows what is missing."""
         crawler.signals.connect(self._on_opened, signals.spider_opened)
-        crawler.signals.connect(self._on_idle, signals.spider_idle)
         crawler.signals.connect(self._on_closed, signals.spider_closed)
 
     @classmethod
@@ -137,14 +135,24 @@ class Lifecycle(ABC, Generic[V]):
     # What holds for every site
 
     def _on_opened(self) -> None:
-        self.is_at_work = frontier_scheduler(self._crawler) is not None
+        self.is_at_work = self._takes_part()
+        if self.is_at_work:
+            finish_before_closing(self._crawler, self._reach_end, is_over=self._is_over)
 
-    def _on_idle(self) -> None:
-        if not self.is_at_work or self._ended or self.failure:
-            return
-        if self._finishing is None or self._finishing.done():
-            self._finishing = asyncio.create_task(self._guarded(self._end()))
-        raise DontCloseSpider
+    def _takes_part(self) -> bool:
+        return frontier_scheduler(self._crawler) is not None
+
+    def _is_over(self) -> bool:
+        scheduler = frontier_scheduler(self._crawler)
+        return scheduler is not None and scheduler.ended_elsewhere
+
+    async def _reach_end(self) -> bool:
+        """Called when nothing on this worker keeps the spider open. True when it may close."""
+        if self._ended or self.failure:
+            return True
+        self._finishing = asyncio.create_task(self._guarded(self._end()))
+        await asyncio.wait([self._finishing])
+        return self._ended
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         """Do a part of the finish. Whatever it raises ends here: in one line, and in the end of the crawl."""
@@ -161,26 +169,33 @@ class Lifecycle(ABC, Generic[V]):
                 )
 
     async def _end(self) -> None:
-        """Have the crawl finished, by this worker or another, or have it go on."""
+        """Have the crawl finished, by this worker or another. When it returns before that, the crawl goes on."""
+        await self._prepare()
         scheduler = frontier_scheduler(self._crawler)
-        try:
-            await self._prepare()
-            if scheduler is None:
-                if (verdict := await self._finish_alone()) is not None:
-                    self._adopt(verdict)
-            elif await self._is_elected(scheduler):
-                if (verdict := await self._finish(scheduler)) is not None:
-                    self._adopt(verdict)
-                    await scheduler.frontier.publish_verdict(self._serialize(verdict))
-                    await self._let_go(scheduler, verdict)
-            elif (published := await scheduler.frontier.verdict()) is not None:
-                self._adopt(await self._read(published))
-            else:
-                await asyncio.sleep(POLL)
-        except (FrontierUnavailable, FrontierLost) as error:
-            logger.warning("The crawl cannot be finished yet: %s", error)
+        if scheduler is None:
+            if (verdict := await self._finish_alone()) is not None:
+                self._adopt(verdict)
+            return
+        while scheduler.ended and not self._ended:
+            try:
+                if await self._is_elected(scheduler):
+                    await self._conclude_as_elected(scheduler)
+                    return
+                if (published := await scheduler.frontier.verdict()) is not None:
+                    self._adopt(await self._read(published))
+                    return
+            except (FrontierUnavailable, FrontierLost) as error:
+                logger.warning("The crawl cannot be finished yet: %s", error)
             await asyncio.sleep(POLL)
-        wake(self._crawler)
+
+    async def _conclude_as_elected(self, scheduler: FrontierScheduler) -> None:
+        """Nothing, when something was queued meanwhile, by this worker or another."""
+        verdict = await self._finish(scheduler)
+        if verdict is None or not scheduler.ended or not await self._is_elected(scheduler):
+            return
+        self._adopt(verdict)
+        await scheduler.frontier.publish_verdict(self._serialize(verdict))
+        await self._let_go(scheduler, verdict)
 
     async def _let_go(self, scheduler: FrontierScheduler, verdict: V) -> None:
         if not (self._keeps_crawl(verdict) or self._crawler.settings.getbool("SCHEDULER_PERSIST")):
@@ -200,7 +215,10 @@ class Lifecycle(ABC, Generic[V]):
         self._crawler.stats.set_value("verdict/complete", verdict.complete)
         self._say(verdict)
 
-    async def _on_closed(self, reason: str) -> None:
+    def _on_closed(self, reason: str) -> Coroutine[Any, Any, None] | None:
+        return self._end_closed(reason) if self.is_at_work else None
+
+    async def _end_closed(self, reason: str) -> None:
         if self._finishing is not None:
             await self._end_finishing(self._finishing)
         if self._ended or not self._has_begun:

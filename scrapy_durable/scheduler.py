@@ -203,6 +203,12 @@ class FrontierScheduler(BaseScheduler):
         """
         return self._exchanges.has_ended_elsewhere or (self._exchanges.is_idle and not self._leases)
 
+    @property
+    def ended_elsewhere(self) -> bool:
+        """True once another worker has ended the crawl; then nothing is queued any more."""
+        return self._exchanges.has_ended_elsewhere
+
+
     # Opening and closing
 
     async def _open(self, spider: Spider) -> None:
@@ -362,5 +368,5 @@ def frontier_scheduler(crawler: Crawler) -> FrontierScheduler | None:
 
     `isinstance` would say yes to any class with the right methods: `BaseScheduler` has a metaclass for that.
     """
-    scheduler = crawler.engine.scheduler
+    scheduler = crawler.engine.scheduler if crawler.engine is not None else None
     return scheduler if FrontierScheduler in type(scheduler).__mro__ else None  # type: ignore[return-value]

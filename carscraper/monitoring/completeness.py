@@ -93,8 +93,8 @@ class Completeness(Lifecycle[Verdict]):
 
     # While the crawl runs
 
-    def _on_opened(self) -> None:
-        self.is_at_work = True
+    def _takes_part(self) -> bool:
+        return True
 
     async def _prepare(self) -> None:
         await self._wait_for_databases()

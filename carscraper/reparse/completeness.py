@@ -27,9 +27,8 @@ class ReparseCompleteness(Completeness):
     is stopped leaves all files as they were, since it can be had again.
     """
 
-    def _on_idle(self) -> None:
-        if reparse_spider(self._crawler).finished:
-            super()._on_idle()
+    async def _reach_end(self) -> bool:
+        return not reparse_spider(self._crawler).finished or await super()._reach_end()
 
     async def _stopped(self, reason: str) -> Verdict | None:
         logger.error("The crawl was not reparsed (%s); cars.json is as it was", reason)

@@ -1,0 +1,56 @@
+"""A spider that is kept open while there is nothing to do crawls what comes later."""
+
+from __future__ import annotations
+
+import signal
+
+from tests.any_project.conftest import MakeProject
+from tests.any_project.shop import Shop
+from tests.any_project.variants import Variant
+from tests.crawling import wait_until
+from tests.redis_server import RedisServer
+
+WAITS = Variant("waits", {"ADDONS": {"scrapy_durable.addon.Addon": 500}}, redis=True)
+"""scrapy-redis' `MAX_IDLE_TIME_BEFORE_CLOSE` is 0 by default: for ever."""
+PRODUCTS = 120
+
+
+def test_a_redis_spider_waits_for_what_is_pushed_and_crawls_it(
+    project: MakeProject, shop: Shop, redis_server: RedisServer
+) -> None:
+    pushed = project("pushed", WAITS)
+    with redis_server.client() as client:
+
+        def asks_again() -> None:
+            """The spider is idle, and has looked for more of it."""
+            asked = client.info("commandstats").get("cmdstat_llen", {"calls": 0})["calls"]
+            wait_until(
+                lambda: client.info("commandstats").get("cmdstat_llen", {"calls": 0})["calls"] >= asked + 3,
+                60,
+            )
+
+        client.delete("pushed:start_urls")
+        run = pushed.start()
+        run.wait_until_open()
+        asks_again()
+        first, *others = shop.categories()
+        for categories in ([first], others):
+            before = len(pushed.items())
+            client.rpush("pushed:start_urls", *categories)
+            wait_until(lambda: len(pushed.items()) > before, 60, what="it is crawled")  # noqa: B023
+            asks_again()
+        wait_until(lambda: len(pushed.items()) >= PRODUCTS, 60)
+        assert len(set(pushed.items())) == PRODUCTS
+        assert run.running, run.log
+        assert "The crawl is complete" not in run.log
+        run.process.send_signal(signal.SIGINT)
+        assert run.wait(60) == 1, run.log
+
+
+def test_one_that_need_not_wait_any_more_ends_with_a_verdict(project: MakeProject) -> None:
+    """The counterpart: so it is the spider's word that keeps it open."""
+    pushed = project("pushed", WAITS)
+    run = pushed.start(arguments=["-s", "MAX_IDLE_TIME_BEFORE_CLOSE=2"])
+    assert run.wait(120) == 0, run.log
+    assert len(set(pushed.items())) == PRODUCTS
+    assert run.log.endswith("\ncomplete\n")

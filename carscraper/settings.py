@@ -171,6 +171,7 @@ DOWNLOAD_HANDLERS = {
 # The core's settings
 
 DURABLE_DEAD_LETTER_DROPPED = True  # each request stands for listings
+DURABLE_RETRY_PARTIAL = True  # the API announces the length of what it sends
 
 DURABLE_REPORTED_STATS = {
     "kept": "item_scraped_count",

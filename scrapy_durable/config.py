@@ -33,6 +33,7 @@ class Config:
     max_retry_after: float
     retry_base_delay: float
     retry_max_delay: float
+    retry_partial: bool
     dead_letter_dropped: bool
     reported_stats: dict[str, str]
     queue_key: str = field(repr=False)
@@ -59,6 +60,7 @@ class Config:
             max_retry_after=values.fraction("DURABLE_MAX_RETRY_AFTER", 0, 31_536_000),
             retry_base_delay=values.fraction("DURABLE_RETRY_BASE_DELAY", 0.001, 3600),
             retry_max_delay=values.fraction("DURABLE_RETRY_MAX_DELAY", 0.001, 86_400),
+            retry_partial=values.switch("DURABLE_RETRY_PARTIAL"),
             dead_letter_dropped=values.switch("DURABLE_DEAD_LETTER_DROPPED"),
             reported_stats=values.mapping("DURABLE_REPORTED_STATS"),
             queue_key=values.secret("DURABLE_QUEUE_KEY"),

@@ -104,8 +104,10 @@ def items_at_work(crawler: Crawler) -> int:
 
 
 def item_pipelines(crawler: Crawler) -> Collection[Any]:
-    """The item pipelines, in their order. `engine.scraper.itemproc.middlewares` is a tuple."""
-    return crawler.engine.scraper.itemproc.middlewares
+    """The item pipelines, in their order. `engine.scraper.itemproc.middlewares` is a tuple; an `ITEM_PROCESSOR` of the
+    project's own need not have it.
+    """
+    return getattr(crawler.engine.scraper.itemproc, "middlewares", ())
 
 
 async def process_item_alone(crawler: Crawler, item: Any) -> Any:

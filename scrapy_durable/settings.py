@@ -31,6 +31,12 @@ DURABLE_RETRY_MAX_DELAY = os.environ.get("DURABLE_RETRY_MAX_DELAY", "300")
 """Seconds that the doubling of `DURABLE_RETRY_BASE_DELAY` never exceeds: no site needs longer to say it is back.
 """
 
+DURABLE_RETRY_PARTIAL = os.environ.get("DURABLE_RETRY_PARTIAL", "False")
+"""Whether an answer is tried again that may have been cut: its length was not announced (the flag `partial`), or it is
+known to lack something and `DOWNLOAD_FAIL_ON_DATALOSS` lets it pass (`dataloss`). Scrapy takes both for answers, and so
+does False. True: where each answer can be seen to be whole.
+"""
+
 DURABLE_DEAD_LETTER_DROPPED = os.environ.get("DURABLE_DEAD_LETTER_DROPPED", "False")
 """Whether a request becomes a dead letter whose answer no callback wants (a status such as 404), or that a middleware
 drops (off-site, forbidden by robots.txt). Scrapy ends both with a line in the log, and so does False. True: where every

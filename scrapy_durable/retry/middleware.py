@@ -28,8 +28,10 @@ logger = logging.getLogger(__name__)
 
 _SNIPPET = 200
 """Bytes of a body that go into the reason of a dead letter."""
-_NOT_WHOLE = frozenset(("partial", "dataloss", "undecodable", "too_large", "encoded_too_often"))
-"""Flags of responses whose body is not what was sent: Scrapy's own, and those of `responses.decompression`."""
+_UNUSABLE = frozenset(("undecodable", "too_large", "encoded_too_often"))
+"""Flags of responses whose body could not be unpacked, of `responses.decompression`."""
+_MAY_BE_CUT = frozenset(("partial", "dataloss"))
+"""Scrapy's flags of responses whose end nobody has announced, and of those that are known to lack something."""
 _PROXY_REFUSES = 407
 """Not the site's answer, but that of a proxy on the way to it, which may be another one at the next try."""
 
@@ -43,10 +45,10 @@ class RetryMiddleware(ScrapyRetryMiddleware):
 
     `RETRY_ENABLED`, `RETRY_TIMES`, `RETRY_HTTP_CODES`, `RETRY_EXCEPTIONS`, and `dont_retry` and
     `max_retry_times` in `meta` mean what they mean to Scrapy. Beside those statuses and exceptions, bodies
-    that are not whole or too large are tried again, and what a proxy refused. A `Retry-After` holds up the
-    whole site, for every worker, for at most `DURABLE_MAX_RETRY_AFTER` seconds. After the last try the request
-    becomes a dead letter, with the reason and the beginning of the body. A lease that a kill has ended is no try:
-    `DURABLE_MAX_ATTEMPTS` limits those.
+    that cannot be unpacked are tried again, and what a proxy refused; with `DURABLE_RETRY_PARTIAL` those that may have
+    been cut too. A `Retry-After` holds up the whole site, for every worker, for at most `DURABLE_MAX_RETRY_AFTER`
+    seconds. After the last try the request becomes a dead letter, with the reason and the beginning of the body. A lease
+    that a kill has ended is no try: `DURABLE_MAX_ATTEMPTS` limits those.
 
     Requests that are not leased (all under another scheduler) are retried the way Scrapy does it.
 
@@ -54,12 +56,15 @@ class RetryMiddleware(ScrapyRetryMiddleware):
     """
 
     _config: Config
+    _faulty: frozenset[str]
+    """Flags of responses that are tried again."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Raises `NotConfigured` when `RETRY_ENABLED` is off, `ConfigurationError` for a refused setting."""
         middleware = super().from_crawler(crawler)
         middleware._config = Config.from_settings(crawler.settings)
+        middleware._faulty = _UNUSABLE | _MAY_BE_CUT if middleware._config.retry_partial else _UNUSABLE
         middleware.exceptions_to_retry = (*middleware.exceptions_to_retry, DownloadCancelledError)
         return middleware
 
@@ -109,14 +114,14 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         tries = scheduler.outcomes.failures(request) + 1
         times = request.meta.get("max_retry_times", self.max_retry_times)
         if tries > times:
-            logger.error("Gave up %s after %d tries: %s", request, tries, reason)
+            logger.error("Gave up retrying %s (failed %d times): %s", request, tries, reason)
             self.crawler.stats.inc_value("retry/max_reached")
             if not request.errback:
                 scheduler.outcomes.dead_letter(request, f"{reason}, {tries} tries{_snippet(body)}")
             return False
         wait = backoff(tries, random.random(), self._config.retry_base_delay, self._config.retry_max_delay)
         delay = max(at_least, wait)
-        logger.info("Trying %s again in %.1f s (try %d): %s", request, delay, tries, reason)
+        logger.info("Retrying %s in %.1f s (failed %d times): %s", request, delay, tries, reason)
         self.crawler.stats.inc_value("retry/count")
         scheduler.outcomes.retry(request, delay, reason)
         return True
@@ -125,7 +130,7 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         """What is wrong with a response, by status and flags; None when it may be an answer."""
         if response.status in self.retry_http_codes or response.status == _PROXY_REFUSES:
             return f"status {response.status}"
-        if response.flags and (flags := _NOT_WHOLE.intersection(response.flags)):
+        if response.flags and (flags := self._faulty.intersection(response.flags)):
             limit = f" ({request.meta.get('download_maxsize')} bytes at most)" if "too_large" in flags else ""
             return f"status {response.status}, but the body is {', '.join(sorted(flags))}{limit}"
         return None

@@ -32,14 +32,14 @@ class Verdict:
     dead_letters: int
 
 
-def judge(status: Status, *, stopped: str | None, refused: int) -> Verdict:
+def judge(status: Status, *, stopped: str | None, refused: int, start_failure: str | None = None) -> Verdict:
     """The verdict on a crawl that the frontier describes so.
 
     `stopped` says why it was stopped before its end; `refused` counts the requests of this run that could not be
-    serialized, and were not made.
+    serialized, and were not made; `start_failure` is what `start()` has raised.
     """
     total = status.total
-    reasons = [stopped] if stopped else []
+    reasons = [reason for reason in (stopped, start_failure) if reason]
     if unfinished := total.queued + total.delayed + total.leased:
         reasons.append(f"{unfinished} requests are not done yet")
     if total.dead:
@@ -58,7 +58,13 @@ class AnyProject(Lifecycle[Verdict]):
     def _judge(self, status: Status, stopped: str | None) -> Verdict:
         spider = self._crawler.spider
         refused = self._crawler.stats.get_value("frontier/unserializable", 0)
-        return judge(status, stopped=stopped, refused=refused if spider and is_declared(spider) else 0)
+        scheduler = frontier_scheduler(self._crawler)
+        return judge(
+            status,
+            stopped=stopped,
+            refused=refused if spider and is_declared(spider) else 0,
+            start_failure=scheduler.start.failure if scheduler else None,
+        )
 
     def _serialize(self, verdict: Verdict) -> bytes:
         return orjson.dumps(asdict(verdict))
@@ -87,4 +93,4 @@ class AnyProject(Lifecycle[Verdict]):
         if verdict.complete:
             logger.info("The crawl is complete: %d requests were done", verdict.done)
         else:
-            logger.error("The crawl is NOT complete: %s", "; ".join(verdict.reasons))
+            logger.warning("The crawl is NOT complete: %s", "; ".join(verdict.reasons))

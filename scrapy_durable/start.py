@@ -58,6 +58,8 @@ class Start(Participant):
         self._decided = asyncio.Event()
         self._task: Task | None = None
         self._has_ended = False
+        self.failure: str | None = None
+        """What it has raised here."""
 
     def begin(self, key: Key) -> None:
         """The crawl has begun, and its start has this key."""
@@ -81,8 +83,10 @@ class Start(Participant):
         """It has raised, so it becomes a dead letter, unless that is how a spider stops."""
         if isinstance(error, CloseSpider):
             self.release()
-        elif self._task is not None:
-            self._task.dead_letter(f"start() failed: {type(error).__name__}: {error}")
+            return
+        self.failure = f"start() failed: {type(error).__name__}: {error}"
+        if self._task is not None:
+            self._task.dead_letter(self.failure)
             self._has_ended = True
 
     def release(self) -> None:

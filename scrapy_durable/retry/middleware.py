@@ -47,8 +47,8 @@ class RetryMiddleware(ScrapyRetryMiddleware):
     `max_retry_times` in `meta` mean what they mean to Scrapy. Beside those statuses and exceptions, bodies
     that cannot be unpacked are tried again, and what a proxy refused; with `DURABLE_RETRY_PARTIAL` those that may have
     been cut too. A `Retry-After` holds up the whole site, for every worker, for at most `DURABLE_MAX_RETRY_AFTER`
-    seconds. After the last try the request becomes a dead letter, with the reason and the beginning of the body. A lease
-    that a kill has ended is no try: `DURABLE_MAX_ATTEMPTS` limits those.
+    seconds. After the last try the request becomes a dead letter, with the reason and the beginning of the body. A
+    lease that a kill has ended is no try: `DURABLE_MAX_ATTEMPTS` limits those.
 
     Requests that are not leased (all under another scheduler) are retried the way Scrapy does it.
 

@@ -208,7 +208,6 @@ class FrontierScheduler(BaseScheduler):
         """True once another worker has ended the crawl; then nothing is queued any more."""
         return self._exchanges.has_ended_elsewhere
 
-
     # Opening and closing
 
     async def _open(self, spider: Spider) -> None:

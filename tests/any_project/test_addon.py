@@ -89,8 +89,16 @@ REFUSED = ("yield {}", {"TWISTED_REACTOR": SELECT}, 2, "TWISTED_REACTOR: ")
         ("crawl", *REFUSED),
         ("runspider", *COMPLETE),
         ("runspider", *FAILED),
+        ("runspider", *REFUSED),
     ],
-    ids=["crawl complete", "crawl failed", "crawl refused", "runspider complete", "runspider failed"],
+    ids=[
+        "crawl complete",
+        "crawl failed",
+        "crawl refused",
+        "runspider complete",
+        "runspider failed",
+        "runspider refused",
+    ],
 )
 def test_the_exit_status_tells_how_the_crawl_ended(
     command: str, callback: str, settings: dict[str, str], status: int, said: str, tmp_path: Path

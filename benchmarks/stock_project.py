@@ -60,7 +60,7 @@ SETTINGS = {
     "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
     "LOG_LEVEL": "INFO",
 }
-ADDON = {"ADDONS": {"scrapy_durable.addon.Addon": 500}}
+ADDON = {"ADDONS": {"scrapy_durable.Addon": 500}}
 
 
 class Shop:

@@ -10,7 +10,7 @@ from tests.any_project.variants import Variant
 from tests.crawling import wait_until
 from tests.redis_server import RedisServer
 
-WAITS = Variant("waits", {"ADDONS": {"scrapy_durable.addon.Addon": 500}}, redis=True)
+WAITS = Variant("waits", {"ADDONS": {"scrapy_durable.Addon": 500}}, redis=True)
 """scrapy-redis' `MAX_IDLE_TIME_BEFORE_CLOSE` is 0 by default: for ever."""
 PRODUCTS = 120
 

@@ -44,13 +44,13 @@ def test_a_redis_spider_waits_for_what_is_pushed_and_crawls_it(
         assert run.running, run.log
         assert "The crawl is complete" not in run.log
         run.process.send_signal(signal.SIGINT)
-        assert run.wait(60) == 1, run.log
+        assert run.wait() == 1, run.log
 
 
 def test_one_that_need_not_wait_any_more_ends_with_a_verdict(project: MakeProject) -> None:
     """The counterpart: so it is the spider's word that keeps it open."""
     pushed = project("pushed", WAITS)
     run = pushed.start(arguments=["-s", "MAX_IDLE_TIME_BEFORE_CLOSE=2"])
-    assert run.wait(120) == 0, run.log
+    assert run.wait() == 0, run.log
     assert len(set(pushed.items())) == PRODUCTS
     assert run.log.endswith("\ncomplete\n")

@@ -64,7 +64,7 @@ def test_a_site_that_fails_once_more_than_that_is_given_up_whatever_was_killed(
     site.failing["/page"] = RETRY_TIMES + 1
     log = start("one", **settings).finish()
     assert (log.count("Answered"), log.count("Told of a failure")) == (0, 1), log
-    assert f"after {RETRY_TIMES + 1} tries" in log
+    assert f"(failed {RETRY_TIMES + 1} times)" in log
     assert site.asked["/page"] == 2 + RETRY_TIMES + 1
 
 

@@ -136,10 +136,12 @@ def assert_nothing_was_done_twice(project: Project, shop: Shop, whole: Whole) ->
 
 
 def wait_until_settled(project: Project, shop: Shop) -> None:
-    """Return when every answer so far is acknowledged. Only for crawls of which no answer had been given twice."""
+    """Return when every answer so far is acknowledged, and what was pushed is in the frontier. Only for crawls of which
+    no answer had been given twice.
+    """
 
     def all_acknowledged() -> bool:
         answered = shop.answered_for_good()
-        return answered >= 0 and project.done() >= answered + START_ELEMENTS
+        return answered >= 0 and project.pushed() == 0 and project.done() >= answered + START_ELEMENTS
 
     wait_until(all_acknowledged, what="every answer is acknowledged", every=_POLL)

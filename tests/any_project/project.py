@@ -193,6 +193,13 @@ class Project:
             with Redis.from_url(self._place["REDIS_URL"]) as client:
                 client.eval(_END_LEASES, len(keys), *keys, f"-{run.process.pid}-")
 
+    def pushed(self) -> int:
+        """How many addresses wait under the start key."""
+        if "REDIS_URL" not in self._place:
+            return 0
+        with Redis.from_url(self._place["REDIS_URL"]) as client:
+            return int(client.llen(f"{self.name}:start_urls"))
+
     @property
     def left_unanswered(self) -> bool:
         """Whether one of its processes could not say in time what it had done, so that some of it is done again."""

@@ -47,8 +47,14 @@ DURABLE = [
 ]
 """Each spider with each variant; what is pushed to Redis is kept there."""
 
-EXACT = [(spider, variant.steady) for spider, variant in DURABLE if variant.workers > 1 or not variant.redis]
-"""Each spider alone, and with three workers, where it is counted how often something is asked for."""
+EXACT = [
+    (spider, variant.steady)
+    for spider, variant in DURABLE
+    if variant.workers == (1 if spider == "pushed" or not variant.redis else 3)
+]
+"""Each spider alone, and with three workers, where it is counted how often something is asked for. Several workers that
+look at the start key at once may each take what is pushed (decision 0033): so that spider runs alone.
+"""
 
 STOCK_JOBDIR = Variant("stock-jobdir", {"JOBDIR": "job"})
 STOCK_REDIS = Variant(

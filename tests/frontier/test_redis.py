@@ -355,6 +355,7 @@ async def test_a_pace_whose_answer_was_lost_is_taken_once(on_redis: RedisBackend
         frontier, other = on_redis.open("w1", port=proxy.port), on_redis.open("w2")
         for one in (frontier, other):
             await one.begin("crawl")
+        await other.exchange(Outbox(), 0)  # now the server has the script
         outbox = Outbox(paces={"a": PaceChange(0, 10.0)})
         proxy.drop_next_answer(0)
         with pytest.raises(FrontierUnavailable):

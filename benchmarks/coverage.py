@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from carscraper.api.units import SOURCES, Source, typed_row
+from carscraper.api import columns as typed
+from carscraper.api.rows import typed_row
 from carscraper.items import Car
 from carscraper.output.cars_json import read_cars
 from scrapy_durable.exceptions import ConfigurationError
@@ -42,7 +43,7 @@ class Coverage:
     """What was counted in all."""
 
     cars: int = 0
-    columns: dict[str, Column] = field(default_factory=lambda: {name: Column() for name in SOURCES})
+    columns: dict[str, Column] = field(default_factory=lambda: {name: Column() for name in typed.COLUMNS})
     unused: Counter[str] = field(default_factory=Counter)
     """Labels that no column is made of, and how many cars have them."""
 
@@ -64,10 +65,11 @@ class Coverage:
                 column.unread[repr(raws[0])] += 1
 
 
+SOURCES = {column.name: column for column in typed.DECLARED}
 _USED = {label.casefold() for source in SOURCES.values() for label in source.labels}
 
 
-def _raws(source: Source, attributes: dict[str, Any], labels: dict[str, list[Any]]) -> Iterator[Any]:
+def _raws(source: typed.Column, attributes: dict[str, Any], labels: dict[str, list[Any]]) -> Iterator[Any]:
     value: Any = attributes
     for step in source.attribute.split(".") if source.attribute else ():
         value = value.get(step) if isinstance(value, dict) else None

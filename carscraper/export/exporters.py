@@ -21,7 +21,7 @@ from scrapy.utils.conf import feed_complete_default_values_from_settings
 from scrapy.utils.misc import load_object
 from w3lib.url import file_uri_to_path
 
-from carscraper.api.units import SpecColumns, spec_columns
+from carscraper.api.rows import SpecColumns, spec_columns
 from carscraper.export.encoders import CsvEncoder, Encoder, ParquetEncoder
 from carscraper.export.tables import Column, Row, Rows
 from carscraper.items import Car, SpecGroups

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from operator import attrgetter
 from typing import Literal, TypeAlias
 
 import orjson
 
+from carscraper.api.columns import COLUMNS
 from carscraper.api.endpoints import web_url
-from carscraper.api.units import COLUMNS, SpecColumns, typed_row
+from carscraper.api.rows import SpecColumns, typed_row
 from carscraper.items import Car
 
 Kind: TypeAlias = Literal["string", "int64", "float64", "timestamp"]
@@ -61,7 +61,6 @@ class Rows:
     def __init__(self, *, seen: bool = False, raw: bool = False) -> None:
         self.columns = columns(seen=seen, raw=raw)
         self._raw = raw
-        self._typed = attrgetter(*COLUMNS)
 
     def of(self, car: Car, specs: SpecColumns | None = None, seen: Sequence[datetime | None] = ()) -> Row:
         """The row of a car. `specs` are what its specification comes to, when that is known already; `seen` the
@@ -73,7 +72,7 @@ class Rows:
             web_url(car.url) or None,
             datetime.fromisoformat(car.scraped_at),
             *seen,
-            *self._typed(typed),
+            *typed.values,
             orjson.dumps(typed.unread).decode() if typed.unread else None,
             *((orjson.dumps(part).decode() for part in (car.car_attrs, car.car_specs)) if self._raw else ()),
         )

@@ -33,7 +33,7 @@ from psycopg import AsyncConnection, pq
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import Jsonb, set_json_loads
 
-from carscraper.api.units import COLUMNS
+from carscraper.api.columns import COLUMNS
 from carscraper.exceptions import StoreError, StoreRefused, StoreUnavailable
 from carscraper.export.tables import utc_text
 from carscraper.items import Car
@@ -524,7 +524,7 @@ def _incoming(record: Record) -> tuple[Any, ...]:
         record.id,
         record.url or None,
         record.read_at,
-        *record.values,
+        *record.row.values,
         Jsonb(unread, dumps=orjson.dumps) if unread else None,
         Jsonb(record.attrs_json, dumps=bytes),
         record.specs.digest,

@@ -6,12 +6,11 @@ import contextlib
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
-from operator import attrgetter
 from typing import Any
 
 import orjson
 
-from carscraper.api.units import COLUMNS, SpecColumns, TypedRow, spec_columns, typed_row
+from carscraper.api.rows import SpecColumns, TypedRow, spec_columns, typed_row
 from carscraper.items import Car, SpecGroups
 from carscraper.weighed import WeighedCache, compact
 
@@ -28,7 +27,6 @@ SPEC_MISSING = hashlib.blake2b(b"null", digest_size=_DIGEST).digest()
 """Digest of a specification that could not be had."""
 SHAPELESS = (AttributeError, KeyError, TypeError, ValueError)
 """What it leads to when a pipeline has made something else of a car's attributes or specification."""
-_values = attrgetter(*COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +51,6 @@ class Record:
     specs_json: bytes
     specs: Specs
     row: TypedRow
-    values: tuple[Any, ...]
-    """The row's, in the order of `COLUMNS`."""
     digest: bytes
     """Differs when URL, raw parts, or the typed row made of them do; the time of the reading is no part of it."""
 
@@ -138,12 +134,11 @@ class Draft:
     def _make(self) -> Record:
         specs = self._specs or self._records.specs(orjson.loads(self._specs_json), self._specs_json)
         row = typed_row(orjson.loads(self._attrs_json), specs.columns)
-        values = _values(row)
         digest = hashlib.blake2b(self._attrs_json, digest_size=_DIGEST)
         digest.update(specs.digest)
-        digest.update(orjson.dumps([self.url, row.unread, values]))
+        digest.update(orjson.dumps([self.url, row.unread, row.values]))
         whole = digest.digest()
         if specs.digest == SPEC_MISSING:
             whole = _LEAST + whole[len(_LEAST) :]
         reading = self.id, self.url, self.scraped_at, self._attrs_json, self._specs_json
-        return Record(*reading, specs, row, values, whole)
+        return Record(*reading, specs, row, whole)

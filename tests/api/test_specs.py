@@ -1,7 +1,7 @@
 import pytest
 
+from carscraper.api.rows import spec_columns
 from carscraper.api.specs import parse_specs
-from carscraper.api.units import spec_columns
 from carscraper.exceptions import ApiError
 from tests.api.samples import body, specs
 

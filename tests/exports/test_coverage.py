@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import coverage
-from carscraper.api.units import COLUMNS
+from carscraper.api.columns import COLUMNS
 from tests.exports.conftest import LISTINGS, Crawled
 from tests.exports.samples import SPECS, car, write_cars_json
 

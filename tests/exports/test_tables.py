@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carscraper.api.units import COLUMNS, spec_columns, typed_row
+from carscraper.api.columns import COLUMNS
+from carscraper.api.rows import spec_columns, typed_row
 from carscraper.export.tables import Rows, columns, csv_cell
 from tests.exports.samples import SPECS, car, titles
 

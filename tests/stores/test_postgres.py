@@ -17,7 +17,7 @@ import pytest
 import uvloop
 from psycopg import sql
 
-from carscraper.api.units import COLUMNS
+from carscraper.api.columns import COLUMNS
 from carscraper.exceptions import StoreRefused, StoreUnavailable
 from carscraper.stores import postgres as module
 from carscraper.stores.contract import StoredCar

@@ -93,6 +93,10 @@ bench: $(VENV)/.dev servers  ## this crawl with and without databases, reparsed,
 bench-frontier: $(VENV)/.dev servers  ## the queue against scrapy-redis' queue, on one Redis
 	$(BIN)/python -m benchmarks.frontier
 
+.PHONY: columns
+columns: $(VENV)/.dev  ## the typed columns as api/columns.py declares them, into docs/columns.md
+	$(BIN)/python -m benchmarks.columns docs/columns.md
+
 .PHONY: coverage
 coverage: $(VENV)/.dev  ## how much of data/cars.json the typed columns cover, into docs/columns.md
 	$(BIN)/python -m benchmarks.coverage data/cars.json --into docs/columns.md

@@ -25,7 +25,7 @@ class Column:
     name: str
     kind: Kind
     meaning: str
-    """For people, in `docs/columns.md`."""
+    """For people, in `docs/columns.md`; empty where name and unit say it all."""
     attribute: str | None = None
     """Of the listing; with a point, a field within it. None when only the specification tells."""
     labels: tuple[str, ...] = ()
@@ -100,19 +100,20 @@ DECLARED = (
     _quantity("power_kw", float, "kW", "Greatest power.", "Power Maximum Total", "Power Max"),
     _quantity("torque_nm", float, "Nm", "Greatest torque.", "Torque Max"),
     _quantity("accel_0_100_s", float, "s", "From standstill to 100 km/h.", "0-100Kph"),
-    _quantity("top_speed_kmh", float, "km/h", "The greatest.", "Top speed"),
+    _quantity("top_speed_kmh", float, "km/h", "", "Top speed"),
     _quantity("fuel_l_100km", float, "l/100km", "Average consumption.", "Average Fuel Economy", "Average"),
     _quantity("co2_g_km", float, "g/km", "Carbon dioxide.", "Co2"),
     _quantity("fuel_tank_l", float, "l", "Capacity of the tank.", "Fuel tank capacity"),
     _quantity("fuel_range_km", float, "km", "With one tank.", "Fuel range"),
-    _quantity("length_mm", float, "mm", "Of the whole car.", "Length"),
-    _quantity("width_mm", float, "mm", "Of the whole car.", "Width"),
-    _quantity("height_mm", float, "mm", "Of the whole car.", "Height"),
-    _quantity("wheelbase_mm", float, "mm", "From axle to axle.", "Wheelbase"),
-    _quantity("ground_clearance_mm", float, "mm", "Below the car.", "Ground clearance"),
-    _quantity("kerb_weight_kg", float, "kg", "Without load.", "Kerb Weight"),
+    _quantity("length_mm", float, "mm", "", "Length"),
+    _quantity("width_mm", float, "mm", "", "Width"),
+    _quantity("height_mm", float, "mm", "", "Height"),
+    _quantity("wheelbase_mm", float, "mm", "", "Wheelbase"),
+    _quantity("ground_clearance_mm", float, "mm", "", "Ground clearance"),
+    _quantity("kerb_weight_kg", float, "kg", "", "Kerb Weight"),
     _quantity("airbags", int, "", "How many.", "Airbags quantity"),
-    _quantity("list_price_zar", int, "R", "Price that the specification names: when new.", "Price"),
+    _quantity("list_price_zar", int, "R", "Price that the specification names, that of the car when new.",
+              "Price"),
 )  # fmt: skip
 
 COLUMNS: dict[str, Kind] = {column.name: column.kind for column in DECLARED}

@@ -30,13 +30,13 @@ def build_database(settings: BaseSettings, key: str) -> Database | None:
     if not address:
         return None
     if key == "mongo":
-        from carscraper.stores.mongo import MongoDatabase
+        from carscraper.stores.mongo.database import MongoDatabase
 
-        database: Database = MongoDatabase.from_uri(str(address))
+        database: Database = MongoDatabase.from_address(str(address))
     else:
-        from carscraper.stores.postgres import PostgresDatabase
+        from carscraper.stores.postgres.database import PostgresDatabase
 
-        database = PostgresDatabase.from_dsn(str(address))
+        database = PostgresDatabase.from_address(str(address))
     database.keep_removed = Config.from_settings(settings).delete_removed_after
     return database
 

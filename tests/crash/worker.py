@@ -17,8 +17,8 @@ from typing import Any
 import scrapy.cmdline
 
 from carscraper.output.archive import Archive
-from carscraper.stores.mongo import MongoDatabase
-from carscraper.stores.postgres import PostgresDatabase
+from carscraper.stores.mongo.database import MongoDatabase
+from carscraper.stores.postgres.database import PostgresDatabase
 from carscraper.stores.spool import Spool
 from scrapy_durable.frontier.contract import Outbox
 from scrapy_durable.frontier.redis import FORGET, RedisFrontier

@@ -6,8 +6,10 @@ import re
 
 import pytest
 
+from benchmarks.columns import row as row_of
+from benchmarks.columns import with_rows
 from benchmarks.coverage import BEGIN, END
-from carscraper.api.units import COLUMNS, SOURCES
+from carscraper.api.columns import COLUMNS, DECLARED
 from carscraper.export.encoders import ParquetEncoder
 from carscraper.export.tables import columns
 from tests.standin import ROOT
@@ -44,15 +46,8 @@ def test_the_page_names_the_columns_of_the_code_in_their_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("row", DOCUMENTED, ids=lambda row: row[0].strip("`"))
-def test_the_page_tells_where_a_column_comes_from(row: list[str]) -> None:
-    source = SOURCES.get(row[0].strip("`"))
-    if source is None:
-        assert row[3] in ("the record", "the database", "all of the above")
-        return
-    attribute, _, labels = row[3].partition("s:")
-    assert re.findall(r"`([^`]+)`", attribute) == ([source.attribute] if source.attribute else [])
-    assert re.findall(r"`([^`]+)`", labels) == list(source.labels)
+def test_the_page_has_what_make_columns_makes_of_the_declarations() -> None:
+    assert with_rows(PAGE, map(row_of, DECLARED)) == PAGE
 
 
 @pytest.mark.parametrize("row", DOCUMENTED, ids=lambda row: row[0].strip("`"))

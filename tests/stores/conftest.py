@@ -16,8 +16,8 @@ from pymongo import AsyncMongoClient
 from pymongo.monitoring import CommandListener
 
 from carscraper.stores.contract import Database
-from carscraper.stores.mongo import MongoDatabase
-from carscraper.stores.postgres import PostgresDatabase
+from carscraper.stores.mongo.database import MongoDatabase
+from carscraper.stores.postgres.database import PostgresDatabase
 from tests.mongo_server import FAIL_POINTS, MongoServer, mongod_binary
 from tests.postgres_server import PostgresServer
 
@@ -62,7 +62,7 @@ class MongoPlace:
             client: AsyncMongoClient[Any] = AsyncMongoClient(uri or self.uri(), event_listeners=listeners)
             database = MongoDatabase(client, self.name, "here")
         else:
-            database = MongoDatabase.from_uri(uri or self.uri())
+            database = MongoDatabase.from_address(uri or self.uri())
         self._opened.append(database)
         return database
 
@@ -91,7 +91,7 @@ class PostgresPlace:
 
     def connect(self, dsn: str | None = None, **options: Any) -> PostgresDatabase:
         """`dsn` leads to another one, or on another way, than where this place is."""
-        database = PostgresDatabase.from_dsn(dsn or self.server.dsn(self.name), **options)
+        database = PostgresDatabase.from_address(dsn or self.server.dsn(self.name), **options)
         self._opened.append(database)
         return database
 

@@ -10,7 +10,7 @@ import pytest
 
 from carscraper.exceptions import SpoolDamaged
 from carscraper.stores.delivery import Bounds, Delivery
-from carscraper.stores.postgres import PostgresDatabase
+from carscraper.stores.postgres.database import PostgresDatabase
 from carscraper.stores.record import Records
 from carscraper.stores.spool import Spool
 from tests.server_process import hold_port
@@ -32,7 +32,7 @@ def port() -> Iterator[int]:
 async def test_a_damaged_spool_ends_the_beginning_and_leaves_the_others_to_the_next_run(
     tmp_path: Path, port: int
 ) -> None:
-    database = PostgresDatabase.from_dsn(f"postgresql://127.0.0.1:{port}/cars")
+    database = PostgresDatabase.from_address(f"postgresql://127.0.0.1:{port}/cars")
     for name in ("good", "bad"):
         spool = Spool.open(tmp_path / name, database.target, max_bytes=ROOMY)
         spool.append(3 * [b"{}" + b" " * 200])

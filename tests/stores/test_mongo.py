@@ -29,16 +29,10 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 
 from carscraper.exceptions import StoreRefused, StoreUnavailable
 from carscraper.stores.contract import StoredCar
-from carscraper.stores.mongo import (
-    DEEPEST,
-    LARGEST,
-    REFUSED,
-    UNAVAILABLE,
-    MongoDatabase,
-    durable,
-    failure,
-    kind_of,
-)
+from carscraper.stores.mongo.address import durable
+from carscraper.stores.mongo.database import MongoDatabase
+from carscraper.stores.mongo.documents import DEEPEST, LARGEST
+from carscraper.stores.mongo.faults import REFUSED, UNAVAILABLE, failure, kind_of
 from carscraper.stores.record import Record
 from scrapy_durable.exceptions import ConfigurationError
 from tests.mongo_server import MongoServer
@@ -95,7 +89,7 @@ SECRETS = ("s3cret", "S3cret", "h@lf", "h%40lf", "key-word")
 )
 def test_a_wrong_address_is_refused_without_being_repeated(uri: str, told: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        MongoDatabase.from_uri(uri)
+        MongoDatabase.from_address(uri)
     message = str(caught.value)
     assert message.startswith("MONGO_URI: ")
     assert told in message
@@ -116,7 +110,7 @@ def test_a_wrong_address_is_refused_without_being_repeated(uri: str, told: str) 
     ],
 )
 def test_where_records_go_is_told_without_user_and_password(uri: str, target: str) -> None:
-    assert MongoDatabase.from_uri(uri).target == target
+    assert MongoDatabase.from_address(uri).target == target
 
 
 @pytest.mark.parametrize(
@@ -195,7 +189,7 @@ def guarded() -> Iterator[MongoServer]:
 
 async def refusal(uri: str) -> str:
     """What opening is refused with."""
-    database = MongoDatabase.from_uri(uri)
+    database = MongoDatabase.from_address(uri)
     try:
         with pytest.raises(StoreRefused) as caught:
             await once_asked(database.open)
@@ -210,7 +204,7 @@ async def refusal(uri: str) -> str:
 @pytest.mark.parametrize("user", ["writer:wr0ng", "nobody:s3cret"])
 async def test_a_wrong_password_is_told_every_time(guarded: MongoServer, user: str) -> None:
     uri = f"{guarded.uri('cars', user)}&serverSelectionTimeoutMS=500"
-    database = MongoDatabase.from_uri(uri)
+    database = MongoDatabase.from_address(uri)
     for _ in range(3):
         with pytest.raises(StoreRefused, match=r"/cars: Authentication failed\.$"):
             await once_asked(database.open)
@@ -230,12 +224,12 @@ async def test_who_may_not_write_is_told_so_before_anything_is_written(
 
 
 async def test_no_more_rights_are_needed_than_to_read_and_write(guarded: MongoServer) -> None:
-    first = MongoDatabase.from_uri(guarded.uri("cars", "writer:s3cret"))
+    first = MongoDatabase.from_address(guarded.uri("cars", "writer:s3cret"))
     await first.open()
     await write(first, reading())
     await first.close()
     # And when all is there, only to read on other collections.
-    second = MongoDatabase.from_uri(guarded.uri("cars", "carrier:s3cret"))
+    second = MongoDatabase.from_address(guarded.uri("cars", "carrier:s3cret"))
     await second.open()
     await write(second, reading(minute=1, price=1))
     assert await second.mark_removed([], text(2), text(3)) == 1
@@ -247,7 +241,7 @@ async def test_no_more_rights_are_needed_than_to_read_and_write(guarded: MongoSe
 
 async def test_a_password_that_is_changed_meanwhile_is_told(guarded: MongoServer) -> None:
     guarded.add_user("fickle", "s3cret", {"role": "readWrite", "db": "fickle"})
-    database = MongoDatabase.from_uri(
+    database = MongoDatabase.from_address(
         f"{guarded.uri('fickle', 'fickle:s3cret')}&serverSelectionTimeoutMS=500"
     )
     await answered(database.open)
@@ -679,7 +673,7 @@ async def overtaken(
     """A connection that another worker overtakes, when it is about to send the next command of that name."""
 
     async def work() -> None:
-        database = MongoDatabase.from_uri(place.uri())
+        database = MongoDatabase.from_address(place.uri())
         try:
             await others(database)
         finally:

@@ -19,20 +19,12 @@ from psycopg import sql
 
 from carscraper.api.columns import COLUMNS
 from carscraper.exceptions import StoreRefused, StoreUnavailable
-from carscraper.stores import postgres as module
 from carscraper.stores.contract import StoredCar
-from carscraper.stores.postgres import (
-    COPY,
-    FAULTS,
-    LAYOUT,
-    SQL_TYPES,
-    WRITE,
-    Fault,
-    PostgresDatabase,
-    connection_fault,
-    fault_of,
-    load_sql,
-)
+from carscraper.stores.postgres import database as module
+from carscraper.stores.postgres.database import PostgresDatabase
+from carscraper.stores.postgres.faults import FAULTS, Fault, connection_fault, fault_of
+from carscraper.stores.postgres.statements import COPY, LAYOUT, SQL_TYPES, WRITE, load_sql
+from carscraper.stores.readings import Reading
 from carscraper.stores.record import Draft, Record, Records
 from scrapy_durable.exceptions import ConfigurationError
 from tests.crawling import wait_until
@@ -184,7 +176,7 @@ async def test_the_listings_can_be_read_while_they_are_written(on_postgres: Post
 )
 def test_a_wrong_address_is_refused_in_one_line_that_does_not_repeat_it(dsn: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^POSTGRES_DSN: ") as refused:
-        PostgresDatabase.from_dsn(dsn)
+        PostgresDatabase.from_address(dsn)
     assert SECRET not in str(refused.value)
     assert "\n" not in str(refused.value)
     assert refused.value.__cause__ is None
@@ -203,7 +195,7 @@ def test_a_wrong_address_is_refused_in_one_line_that_does_not_repeat_it(dsn: str
     ],
 )
 def test_the_target_is_the_address_without_user_and_password(dsn: str, target: str) -> None:
-    assert PostgresDatabase.from_dsn(dsn).target == target
+    assert PostgresDatabase.from_address(dsn).target == target
 
 
 # What is refused before anything is crawled.
@@ -731,7 +723,9 @@ async def test_without_an_order_they_would(
     """The counterpart: the clients are truly at it at the same time."""
     run_as(on_postgres, f"ALTER DATABASE {on_postgres.name} SET deadlock_timeout = '20ms'")
     monkeypatch.setattr(module, "WRITE", WRITE.replace(b"ORDER BY id\n", b""))
-    monkeypatch.setattr(module, "_rounds", lambda records, refused: [list(records)])
+    monkeypatch.setattr(
+        module, "rounds", lambda records, problem, refused: [[Reading(one, one.read_at) for one in records]]
+    )
     with pytest.raises(StoreUnavailable, match="deadlock"):
         await quarrel(on_postgres, 200)
 

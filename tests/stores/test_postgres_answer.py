@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from carscraper.exceptions import StoreError, StoreRefused, StoreUnavailable
-from carscraper.stores.postgres import PostgresDatabase
+from carscraper.stores.postgres.database import PostgresDatabase
 from tests.crawling import crawl
 from tests.postgres_server import PostgresServer
 from tests.standin import StandIn
@@ -31,7 +31,7 @@ NO_GERMAN = not (
 
 async def refusal(dsn: str) -> StoreError:
     """What opening it raises."""
-    database = PostgresDatabase.from_dsn(dsn)
+    database = PostgresDatabase.from_address(dsn)
     try:
         await database.open()
     except StoreError as error:

@@ -1,6 +1,6 @@
 -- Lays out an empty database, in one transaction under a lock. A crash before the commit leaves it empty.
 --
--- cars           a row per listing: typed columns as in carscraper.api.units.COLUMNS, and the raw attributes
+-- cars           a row per listing: typed columns, and the raw attributes
 -- specs          a row per specification; five listings share one on average
 -- price_history  a row per change of a listing's price, added by triggers, so under the lock of the listing's row
 -- car_records    the records as they are in cars.json, put together again

@@ -1,0 +1,1 @@
+"""Records in MongoDB: one document per listing."""

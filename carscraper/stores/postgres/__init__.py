@@ -1,0 +1,1 @@
+"""Records in PostgreSQL: one typed row per listing."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import orjson
 
-from carscraper.output.archive import replace_lines, write_atomically
+from carscraper.output.archive import replace_lines
+from carscraper.output.files import write_atomically
 from scrapy_durable.plain import plain_json
 
 ERASED = "erased"

@@ -82,16 +82,16 @@ class _DatabasePipeline:
     @property
     def waiting(self) -> dict[str, int]:
         """How many wait on disk, by the worker that has written them."""
-        return self._delivery.waiting if self._delivery else {}
+        return self._delivery.spools.waiting if self._delivery else {}
 
     @property
     def place(self) -> int:
         """Tells the directory in which they wait from those on other disks."""
-        return self._delivery.place if self._delivery else 0
+        return self._delivery.spools.place if self._delivery else 0
 
     def has_spool_of(self, worker: str) -> bool:
         """Whether something that this worker has written waits there."""
-        return self._open.has_spool_of(worker)
+        return self._open.spools.has_spool_of(worker)
 
     async def open_spider(self) -> None:
         """Raises `ConfigurationError` when the database says no, or what waits for it cannot be read."""

@@ -7,21 +7,17 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import orjson
-
-from carscraper.exceptions import SpoolDamaged, StoreError, StoreUnavailable
-from carscraper.items import Car
+from carscraper.exceptions import StoreError, StoreUnavailable
 from carscraper.stores.contract import Database, Refused
-from carscraper.stores.pending import ROOM, Pending, Removal
-from carscraper.stores.record import SHAPELESS, Draft, Record, Records
-from carscraper.stores.spool import LeftAlone, Spool
+from carscraper.stores.pending import ROOM, Pending, Removal, decode, encode
+from carscraper.stores.record import Draft, Records
+from carscraper.stores.spools import Spools
+from carscraper.stores.writer import Writer
 
 logger = logging.getLogger(__name__)
 
@@ -79,33 +75,20 @@ class Delivery:
     ) -> None:
         self.received = 0
         self.durable = 0
-        self.written = 0
-        """Records that reached the database, those from earlier processes included."""
         self.spooled = 0
         """Records that were written to disk on their way."""
-        self.place = 0
-        """Of `Spool.place`, once it is open."""
-        self.problem = ""
-        """What the database said, or the system for it, when it did not answer last; empty while it does."""
-        self._database = database
-        self._directory = directory
-        self._worker = worker
+        self.spools = Spools(directory, worker, database.name, database.target, max_bytes=bounds.spool_bytes)
+        """What waits on disk."""
+        self._name = database.name
+        self._writer = Writer(database, on_set_aside)
         self._bounds = bounds
-        self._on_set_aside = on_set_aside
         self._on_refused = on_refused
         self._records = records
         self._pending = Pending(bounds.batch_size)
-        self._spools: list[Spool] = []
-        """Those taken over, the oldest first, and this process's own, the last."""
-        self._seen: dict[str, None] = {}
-        """Names of spools that were there at some time, of any process, in the order of their finding."""
-        self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._news = asyncio.Event()
         self._roomy = asyncio.Event()
         self._roomy.set()
         self._tasks: list[asyncio.Task[None]] = []
-        self._connected = False
-        self._down = False
         self._spool_full = False
         self._hurry = False
         self._progress = time.monotonic()
@@ -118,8 +101,11 @@ class Delivery:
         everything then; a database that does not answer is waited for in the background.
         """
         try:
-            await self._connect_at_first()
-            await self._take_over()
+            try:
+                await self._writer.open()
+            except StoreUnavailable as error:
+                self._writer.note_down(error)
+            await self.spools.open()
         except BaseException:
             await self._release()
             raise
@@ -130,49 +116,25 @@ class Delivery:
         for task in self._tasks:
             task.add_done_callback(self._note_end)
 
-    async def _connect_at_first(self) -> None:
-        try:
-            await self._database.open()
-            self._connected = True
-        except StoreUnavailable as error:
-            self._note_down(error)
-
-    async def _take_over(self) -> None:
-        """Open the spools: those of earlier processes, then this one's own."""
-        target, bound = self._database.target, self._bounds.spool_bytes
-        self._spools, left_alone = await self._adopt()
-        for left in left_alone:
-            if left.target is None:
-                raise SpoolDamaged(f"{left.problem} (move {left.directory} away to go on without it)")
-            name = self._database.name
-            logger.warning("Records in %s wait for another %s than %s", left.directory, name, target)
-        own = await self._on_disk(Spool.open, self._directory / self._worker, target, max_bytes=bound)
-        self._spools.append(own)
-        self.place = await self._on_disk(Spool.place, self._directory)
-        if waiting := self._backlog:
-            logger.info("%d records of an earlier run wait for %s", waiting, self._database.name)
-
-    async def _adopt(self) -> tuple[list[Spool], list[LeftAlone]]:
-        """What other processes have left, and what of it is not for us."""
-        target, bound = self._database.target, self._bounds.spool_bytes
-        self._seen.update(dict.fromkeys(path.parent.name for path in self._directory.glob("*/.lock")))
-        return await self._on_disk(Spool.adopt, self._directory, target, max_bytes=bound)
-
     async def take_over(self) -> None:
         """Take over what processes have left that ended since. Raises `OSError`."""
-        spools, _ = await self._adopt()
-        if spools:
-            self._spools[-1:-1] = spools  # this one's own stays the last
+        if await self.spools.take_over():
             self._progress = time.monotonic()
-            waiting = sum(map(len, spools))
-            logger.info("%d records of a worker that has left wait for %s", waiting, self._database.name)
             self._news.set()
 
     async def _release(self) -> None:
-        await self._database.close()
-        for spool in self._spools:
-            await self._on_disk(spool.close)
-        self._disk.shutdown()
+        await self._writer.close()
+        await self.spools.close()
+
+    @property
+    def written(self) -> int:
+        """Records that reached the database, those from earlier processes included."""
+        return self._writer.written
+
+    @property
+    def problem(self) -> str:
+        """What the database said, or the system for it, when it did not answer last; empty while it does."""
+        return self._writer.problem
 
     @property
     def has_room(self) -> bool:
@@ -187,7 +149,7 @@ class Delivery:
     def take(self, element: Draft | Removal) -> None:
         """Take one in; it is durable once `durable` has reached the number that it got."""
         now = time.monotonic()
-        if not self._pending and not self._backlog:
+        if not self._pending and not len(self.spools):
             self._progress = now
         filled = self._pending.fills_batch
         self._pending.add(element, now)
@@ -200,19 +162,7 @@ class Delivery:
     @property
     def undelivered(self) -> int:
         """How many have not reached the database, in memory and on disk; also after `close`."""
-        return self._left_behind if not self._tasks else len(self._pending) + self._backlog
-
-    @property
-    def waiting(self) -> dict[str, int]:
-        """How many wait on disk, by the process that has written them; also after `close`. With zeros: those of which
-        nothing is there any more, so that somebody has delivered it.
-        """
-        gone = [name for name in self._seen if not (self._directory / name).exists()]
-        return dict.fromkeys(gone, 0) | {spool.directory.name: len(spool) for spool in self._spools}
-
-    def has_spool_of(self, worker: str) -> bool:
-        """Whether something that a process of this name has written is in the directory."""
-        return (self._directory / worker).exists()
+        return self._left_behind if not self._tasks else len(self._pending) + len(self.spools)
 
     async def wait_until_delivered(self) -> int:
         """Return when all have reached the database, or it has stood still for too long; how many have not."""
@@ -222,7 +172,7 @@ class Delivery:
         while self.undelivered and time.monotonic() < self._progress + self._bounds.patience:
             if time.monotonic() > said + _SAY_EVERY:
                 said = time.monotonic()
-                logger.info("%d records still wait for %s", self.undelivered, self._database.name)
+                logger.info("%d records still wait for %s", self.undelivered, self._name)
             await asyncio.sleep(_LOOK / 2)
         self._hurry = False
         return self.undelivered
@@ -232,20 +182,22 @@ class Delivery:
         self._hurry = True
         self._news.set()
         until = time.monotonic() + _FAREWELL
-        while self._pending and not self._down and not self._backlog and time.monotonic() < until:
+        while (
+            self._pending and not self._writer.is_down and not len(self.spools) and time.monotonic() < until
+        ):
             await asyncio.sleep(_LOOK / 10)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._pending:
             await self._spool_pending(beyond_bound=True)
-        self._left_behind = len(self._pending) + self._backlog
+        self._left_behind = len(self._pending) + len(self.spools)
         self._tasks = []
         if self._left_behind:
             logger.warning(
                 "%d records wait on disk for %s; the next run, or 'scrapy deliver', delivers them",
                 self._left_behind,
-                self._database.name,
+                self._name,
             )
         await self._release()
 
@@ -254,9 +206,9 @@ class Delivery:
         error = None if task.cancelled() else task.exception()
         if error is None:
             return
-        self._down = True
+        self._writer.is_down = True
         if not isinstance(error, StoreError):
-            logger.critical("The delivery to %s has failed", self._database.name, exc_info=error)
+            logger.critical("The delivery to %s has failed", self._name, exc_info=error)
             error = StoreError(f"the delivery has failed: {error!r}")
         self._on_refused(error)
 
@@ -267,24 +219,21 @@ class Delivery:
         while True:
             await self._until_there_is_a_batch()
             try:
-                if not self._connected:
-                    await self._database.open()
-                    self._connected = True
+                await self._writer.open()
                 await self._send_batch()
             except StoreUnavailable as error:
-                self._connected = False
-                self._note_down(error)
+                self._writer.note_down(error)
                 await asyncio.sleep(random.uniform(pause / 2, pause))
                 pause = min(pause * 2, _LONGEST_PAUSE)
             except OSError as error:
-                logger.warning("The spool of %s cannot be read: %s", self._database.name, error)
+                logger.warning("The spool of %s cannot be read: %s", self._name, error)
                 await asyncio.sleep(_LONGEST_PAUSE)
             else:
                 pause = _FIRST_PAUSE
-                self._note_up()
+                self._writer.note_up(self.undelivered)
 
     async def _until_there_is_a_batch(self) -> None:
-        while not (self._backlog or self._is_batch_ready()):
+        while not (len(self.spools) or self._is_batch_ready()):
             self._news.clear()
             rest = None
             if self._pending:
@@ -301,44 +250,17 @@ class Delivery:
 
     async def _send_batch(self) -> None:
         """What waits on disk goes first, so that a removal never overtakes the records before it."""
-        spool = next((spool for spool in self._spools if len(spool)), None)
-        if spool is not None:
+        if len(self.spools):
             # In larger batches than what comes, so that it grows shorter.
-            payloads = await self._on_disk(spool.read, ROOM * self._bounds.batch_size)
-            await self._write([self._decode(payload) for payload in payloads])
-            await self._on_disk(spool.drop, len(payloads))
+            spool, payloads = await self.spools.read(ROOM * self._bounds.batch_size)
+            await self._writer.write([decode(payload, self._records) for payload in payloads])
+            await self.spools.drop(spool, len(payloads))
         else:
             batch = self._pending.next_batch()
             upto = self.durable + len(batch)
-            await self._write(batch)
+            await self._writer.write(batch)
             self._let_go(upto)
         self._progress = time.monotonic()
-
-    async def _write(self, elements: Sequence[Draft | Removal]) -> None:
-        drafts: list[Draft] = []
-        for element in elements:
-            if isinstance(element, Draft):
-                drafts.append(element)
-                continue
-            await self._upsert(drafts)
-            drafts = []
-            gone = await self._database.mark_removed(element.seen, element.begun_at, element.removed_at)
-            logger.info("%s: %d listings are marked as removed", self._database.name, gone)
-        await self._upsert(drafts)
-
-    async def _upsert(self, drafts: list[Draft]) -> None:
-        records: list[Record] = []
-        refused: list[Refused] = []
-        for draft in drafts:
-            try:
-                records.append(draft.record)
-            except SHAPELESS as error:
-                refused.append(Refused(draft.id, draft.url, f"no row can be made of it: {error!r}"))
-        if records:
-            refused += await self._database.upsert(records)
-        for one in refused:
-            await self._on_set_aside(one)
-        self.written += len(drafts) - len(refused)
 
     def _let_go(self, upto: int) -> None:
         """Forget what is durable up to this number; some or all of it may have gone to disk meanwhile."""
@@ -347,20 +269,6 @@ class Delivery:
             self.durable += 1
         if self._pending.has_room:
             self._roomy.set()
-
-    def _note_down(self, error: StoreUnavailable) -> None:
-        self.problem = str(error)
-        if not self._down:
-            self._down = True
-            logger.warning(
-                "%s does not answer (%s); records wait on disk until it does", self._database.name, error
-            )
-
-    def _note_up(self) -> None:
-        self.problem = ""
-        if self._down:
-            self._down = False
-            logger.info("%s answers again; %d records wait for it", self._database.name, self.undelivered)
 
     # To the disk
 
@@ -374,7 +282,7 @@ class Delivery:
         if not self._pending:
             return False
         age = time.monotonic() - self._pending.oldest
-        if self._down or self._backlog > 2 * ROOM * self._bounds.batch_size:
+        if self._writer.is_down or len(self.spools) > 2 * ROOM * self._bounds.batch_size:
             return self._pending.fills_batch or age >= self._bounds.batch_seconds
         return age >= _LATE
 
@@ -388,11 +296,10 @@ class Delivery:
 
     async def _spool_some(self, *, beyond_bound: bool) -> bool:
         """The oldest; False when the disk has no room for them."""
-        payloads = [self._encode(element) for element in self._pending.first(_SPOOLED_BYTES)]
+        payloads = [encode(element) for element in self._pending.first(_SPOOLED_BYTES)]
         upto = self.durable + len(payloads)
-        own = self._spools[-1]
         try:
-            fits = await self._on_disk(own.append, payloads, beyond_bound=beyond_bound)
+            fits = await self.spools.append(payloads, beyond_bound=beyond_bound)
         except OSError as error:
             fits, problem = False, f"cannot be written: {error.strerror or error}"
         else:
@@ -403,27 +310,5 @@ class Delivery:
             self._let_go(upto)
         elif not self._spool_full:
             self._spool_full = True
-            logger.warning(
-                "The spool of %s %s; the crawl waits for the database", self._database.name, problem
-            )
+            logger.warning("The spool of %s %s; the crawl waits for the database", self._name, problem)
         return fits
-
-    async def _on_disk(self, call: Callable[..., _T], *arguments: Any, **options: Any) -> _T:
-        """In the one thread that touches the spools, one call after the other, also when its caller is cancelled."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._disk, partial(call, *arguments, **options))
-
-    @property
-    def _backlog(self) -> int:
-        return sum(len(spool) for spool in self._spools)
-
-    def _encode(self, element: Draft | Removal) -> bytes:
-        if isinstance(element, Draft):
-            return orjson.dumps({"car": orjson.Fragment(element.json)})
-        return orjson.dumps({"removal": asdict(element)})
-
-    def _decode(self, payload: bytes) -> Draft | Removal:
-        found: dict[str, dict[str, Any]] = orjson.loads(payload)
-        if "removal" in found:
-            return Removal(**found["removal"])
-        return Draft(Car(**found["car"]), self._records)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from carscraper.stores.record import Draft
+import orjson
+
+from carscraper.items import Car
+from carscraper.stores.record import Draft, Records
 
 ROOM = 4
 """Batches in memory at most, before the crawl has to wait."""
@@ -82,3 +86,18 @@ class Pending:
 
 def _size(element: Draft | Removal) -> int:
     return element.size if isinstance(element, Draft) else 0
+
+
+def encode(element: Draft | Removal) -> bytes:
+    """What is kept of it on disk."""
+    if isinstance(element, Draft):
+        return orjson.dumps({"car": orjson.Fragment(element.json)})
+    return orjson.dumps({"removal": asdict(element)})
+
+
+def decode(payload: bytes, records: Records) -> Draft | Removal:
+    """The same again."""
+    found: dict[str, dict[str, Any]] = orjson.loads(payload)
+    if "removal" in found:
+        return Removal(**found["removal"])
+    return Draft(Car(**found["car"]), records)

@@ -7,10 +7,8 @@ Under a root that processes share, each has a directory of its own, which belong
     <root>/<name>/00000001.segment    a header line, then records; several are read in the order of their numbers
     <root>/<name>/position            what of it is delivered
 
-- Header line: `carscraper spool 1 "127.0.0.1:27017/cars"`, the version of the format and the target as JSON.
-- Record: `_MARK`, CRC-32 of length and payload, length, payload; numbers have 4 bytes, big-endian.
-- Position: `<segment> <records> <CRC-32>`: so many records of this segment are delivered, and all segments of lower
-  numbers.
+The position is `<segment> <records> <CRC-32>`: so many records of this segment are delivered, and all segments of lower
+numbers. The format of segments is that of `segments.py`.
 
 What `append` has said True to is on disk, also after a loss of power. Of an append that was cut short, any number
 of records may be there, and behind them a torn one, which `open` cuts off. Nothing is ever appended behind a torn
@@ -23,38 +21,44 @@ number is used twice and a new process begins a new segment, it never covers wha
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import re
-from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from io import FileIO
 from itertools import chain
 from pathlib import Path
-from struct import Struct
 from typing import IO
 from zlib import crc32
 
-import orjson
-
 from carscraper.exceptions import SpoolDamaged, StoreError
-from carscraper.output.archive import write_atomically
+from carscraper.output.files import write_atomically
+from carscraper.stores.segments import (
+    PREFIX,
+    Segment,
+    cut_back,
+    damaged,
+    header,
+    payload_at,
+    prefix,
+    scan,
+    write,
+)
+from carscraper.stores.spool_directories import (
+    SEGMENTS,
+    abandoned,
+    held,
+    lock_of,
+    make,
+    position_of,
+    target_of,
+)
 
 _SEGMENT_BYTES = 16 << 20
 """A segment that has grown to this is followed by another, so that the disk is given back as records leave."""
 _READ_BYTES = 4 << 20
 """How much is read at once: about a thousand cars."""
-_VERSION = 1
-_HEADER = re.compile(rb'carscraper spool (\d{1,9}) (".*")\n')
-_HEADER_BYTES = 4096
-"""Longer than any header line."""
-_SEGMENTS = "[0-9]" * 8 + ".segment"
 _DRAFTS = ".*.tmp"
-_MARK = b"\xff\xfeR\n"
-"""What records behind a damaged one are found by. UTF-8 has no such bytes, so no JSON does."""
-_PREFIX = Struct(">4sII")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,30 +83,6 @@ class Waiting:
     """A process has it, and delivers what is in it."""
 
 
-@dataclass(slots=True)
-class _Segment:
-    path: Path
-    number: int
-    start: int
-    """Where the first record begins: behind the header line."""
-    ends: array[int] = field(default_factory=lambda: array("Q"))
-    """Where each record ends."""
-    delivered: int = 0
-    """How many records are."""
-    is_overlong: bool = False
-    """The file goes on behind the last record, with what is left of an append that failed."""
-
-    @property
-    def size(self) -> int:
-        """Bytes, up to the end of the last record."""
-        return self.ends[-1] if self.ends else self.start
-
-    @property
-    def begin(self) -> int:
-        """Where the first record that waits begins."""
-        return self.ends[self.delivered - 1] if self.delivered else self.start
-
-
 class Spool:
     """A queue of payloads on disk, made by `open` or `adopt`, and held by one process until `close`.
 
@@ -112,7 +92,7 @@ class Spool:
     def __init__(self, directory: Path, target: str, max_bytes: int, lock: IO[bytes]) -> None:
         self.directory = directory
         self.max_bytes = max_bytes
-        self._header = b"carscraper spool %d %b\n" % (_VERSION, orjson.dumps(target))
+        self._header = header(target)
         self._lock = lock
         self._writer: FileIO | None = None
         """Of the last segment, while that may be appended to."""
@@ -129,10 +109,10 @@ class Spool:
         Raises `StoreError` when another process has it, `SpoolDamaged` when what it holds cannot be read or
         belongs to another target; then its files are as they were. Raises `OSError`.
         """
-        _make(directory.parent)
-        with _held(directory.parent):
-            _make(directory)
-            lock = _lock(directory)
+        make(directory.parent)
+        with held(directory.parent):
+            make(directory)
+            lock = lock_of(directory)
         if lock is None:
             raise StoreError(f"{directory} is in use by another process")
         with contextlib.ExitStack() as on_error:
@@ -151,11 +131,11 @@ class Spool:
         spools: list[Spool] = []
         left = []
         with contextlib.ExitStack() as on_error:
-            for directory, lock in _abandoned(root, on_error):
+            for directory, lock in abandoned(root, on_error):
                 try:
                     spools.append(cls(directory, target, max_bytes, lock))
                 except SpoolDamaged as error:
-                    other = _target(directory)
+                    other = target_of(directory)
                     left.append(LeftAlone(directory, None if other == target else other, str(error)))
                     lock.close()
             on_error.pop_all()
@@ -181,11 +161,11 @@ class Spool:
         if not root.is_dir():
             return []
         found = []
-        with _held(root):
+        with held(root):
             for directory in sorted(path.parent for path in root.glob("*/.lock")):
-                if any(directory.glob(_SEGMENTS)):
-                    lock = _lock(directory)
-                    found.append(Waiting(directory, _target(directory), in_use=lock is None))
+                if any(directory.glob(SEGMENTS)):
+                    lock = lock_of(directory)
+                    found.append(Waiting(directory, target_of(directory), in_use=lock is None))
                     if lock is not None:
                         lock.close()
         return found
@@ -207,21 +187,21 @@ class Spool:
         """
         if not payloads:
             return True
-        data = b"".join(chain.from_iterable((_prefix(payload), payload) for payload in payloads))
+        data = b"".join(chain.from_iterable((prefix(payload), payload) for payload in payloads))
         if not beyond_bound and self.size + len(self._header) + len(data) > self.max_bytes:
             return False
         segment, writer = self._writable()
         try:
-            _write(writer, data)
+            write(writer, data)
             os.fsync(writer.fileno())
         except BaseException:
             self._end_segment()
             segment.is_overlong = True
             with contextlib.suppress(OSError):
-                _cut_back(segment)
+                cut_back(segment)
             raise
         for payload in payloads:
-            segment.ends.append(segment.size + _PREFIX.size + len(payload))
+            segment.ends.append(segment.size + PREFIX.size + len(payload))
         self._waiting += len(payloads)
         return True
 
@@ -241,11 +221,11 @@ class Spool:
                 for end in segment.ends[segment.delivered : segment.delivered + most - len(payloads)]:
                     if payloads and end - at > room:
                         return payloads
-                    payload = _payload(file.read(end - at), 0)
+                    payload = payload_at(file.read(end - at), 0)
                     if payload is None and payloads:
                         return payloads
                     if payload is None:
-                        raise _damaged(segment.path, at, "this record is damaged")
+                        raise damaged(segment.path, at, "this record is damaged")
                     payloads.append(payload)
                     room -= end - at
                     at = end
@@ -277,16 +257,16 @@ class Spool:
                 self._remove_directory()
         self._lock.close()
 
-    def _load(self) -> list[_Segment]:
+    def _load(self) -> list[Segment]:
         """Read all segments, and only then change something: cut off the torn end of the last one.
 
         It is flushed in any case. A process that was killed may not have come to that, and a segment with another
         one behind it counts as flushed.
         """
-        paths = sorted(self.directory.glob(_SEGMENTS))
-        segments = [_scan(path, self._header, is_last=path is paths[-1]) for path in paths]
+        paths = sorted(self.directory.glob(SEGMENTS))
+        segments = [scan(path, self._header, is_last=path is paths[-1]) for path in paths]
         if segments:
-            _cut_back(segments[-1])
+            cut_back(segments[-1])
         if segments and not segments[-1].start:
             segments.pop().path.unlink()
         for draft in self.directory.glob(_DRAFTS):
@@ -295,7 +275,7 @@ class Spool:
 
     def _take_position(self) -> None:
         """Believe the position, unless it speaks of records that are not there."""
-        number, records = _position(self.directory)
+        number, records = position_of(self.directory)
         self._next = max(self._next, number + 1)
         for segment in self._segments:
             if segment.number < number:
@@ -319,23 +299,23 @@ class Spool:
             del self._segments[0]
 
     def _remove_directory(self) -> None:
-        with _held(self.directory.parent):
-            for pattern in (_SEGMENTS, _DRAFTS, "position", ".lock"):
+        with held(self.directory.parent):
+            for pattern in (SEGMENTS, _DRAFTS, "position", ".lock"):
                 for path in self.directory.glob(pattern):
                     path.unlink()
             self.directory.rmdir()
 
-    def _writable(self) -> tuple[_Segment, FileIO]:
+    def _writable(self) -> tuple[Segment, FileIO]:
         """The last segment and its file; a new one when there is none, or it is full, or it has failed."""
         if self._segments and self._segments[-1].size >= _SEGMENT_BYTES:
             self._end_segment()
         if self._writer is None:
             if self._segments and self._segments[-1].is_overlong:
-                _cut_back(self._segments[-1])
+                cut_back(self._segments[-1])
             path = self.directory / f"{self._next:08d}.segment"
             write_atomically(path, [self._header])
             self._writer = path.open("ab", buffering=0)
-            self._segments.append(_Segment(path, self._next, len(self._header)))
+            self._segments.append(Segment(path, self._next, len(self._header)))
             self._next += 1
         return self._segments[-1], self._writer
 
@@ -344,144 +324,3 @@ class Spool:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-
-
-def _prefix(payload: bytes) -> bytes:
-    """What stands before a record's payload."""
-    length = len(payload)
-    return _PREFIX.pack(_MARK, _checksum(length, payload), length)
-
-
-def _payload(data: bytes, offset: int) -> bytes | None:
-    """What the record holds that begins there; None when there is no whole one."""
-    begin = offset + _PREFIX.size
-    if begin > len(data):
-        return None
-    mark, checksum, length = _PREFIX.unpack_from(data, offset)
-    payload = data[begin : begin + length]
-    if mark != _MARK or len(payload) != length or _checksum(length, payload) != checksum:
-        return None
-    return payload
-
-
-def _checksum(length: int, payload: bytes) -> int:
-    return crc32(payload, crc32(length.to_bytes(4, "big")))
-
-
-def _scan(path: Path, header: bytes, *, is_last: bool) -> _Segment:
-    """Find the records of a segment. One whose header line is torn has no place for records: its start is 0.
-
-    Raises `SpoolDamaged`, unless what is damaged is the end of the last segment.
-    """
-    data = path.read_bytes()
-    number = int(path.stem)
-    if is_last and len(data) < len(header) and header.startswith(data):
-        return _Segment(path, number, 0)
-    _check_header(path, data, header)
-    segment = _Segment(path, number, len(header))
-    while (payload := _payload(data, segment.size)) is not None:
-        segment.ends.append(segment.size + _PREFIX.size + len(payload))
-    if segment.size < len(data) and not (is_last and _is_end(data, segment.size)):
-        raise _damaged(path, segment.size, "this record is damaged")
-    return segment
-
-
-def _is_end(data: bytes, offset: int) -> bool:
-    """True when no whole record begins behind that place."""
-    at = data.find(_MARK, offset + 1)
-    while at >= 0 and _payload(data, at) is None:
-        at = data.find(_MARK, at + 1)
-    return at < 0
-
-
-def _check_header(path: Path, data: bytes, header: bytes) -> None:
-    if data.startswith(header):
-        return
-    found = _HEADER.match(data)
-    if found is None:
-        raise _damaged(path, 0, "this is no header line of a spool")
-    if int(found[1]) != _VERSION:
-        raise _damaged(path, 0, f"its format has version {int(found[1])}, known is {_VERSION}")
-    raise _damaged(path, 0, f"it belongs to {found[2].decode(errors='replace')}")
-
-
-def _target(directory: Path) -> str | None:
-    """The database that a directory belongs to; None when nothing waits there, or it cannot be read."""
-    for path in sorted(directory.glob(_SEGMENTS))[:1]:
-        with path.open("rb") as file, contextlib.suppress(orjson.JSONDecodeError):
-            if found := _HEADER.fullmatch(file.readline(_HEADER_BYTES)):
-                return str(orjson.loads(found[2]))
-    return None
-
-
-def _position(directory: Path) -> tuple[int, int]:
-    """Number of a segment, and how many of its records are delivered; zeros when that is not known."""
-    with contextlib.suppress(OSError, ValueError):
-        text, checksum = (directory / "position").read_bytes().removesuffix(b"\n").rsplit(b" ", 1)
-        if int(checksum) == crc32(text):
-            number, records = text.split()
-            return int(number), int(records)
-    return 0, 0
-
-
-def _damaged(path: Path, offset: int, problem: str) -> SpoolDamaged:
-    return SpoolDamaged(f"{path}, byte {offset}: {problem}")
-
-
-def _write(file: FileIO, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[file.write(rest) :]
-
-
-def _cut_back(segment: _Segment) -> None:
-    """Have the file end with its last record, also after a loss of power."""
-    with segment.path.open("r+b") as file:
-        file.truncate(segment.size)
-        os.fsync(file.fileno())
-    segment.is_overlong = False
-
-
-def _make(directory: Path) -> None:
-    """Make a directory and those above it, so that they outlive a loss of power."""
-    if directory.is_dir():
-        return
-    _make(directory.parent)
-    directory.mkdir(exist_ok=True)
-    parent = os.open(directory.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(parent)
-    finally:
-        os.close(parent)
-
-
-@contextlib.contextmanager
-def _held(root: Path) -> Iterator[None]:
-    """Wait until no other process makes, takes over or removes a directory, and let none do it meanwhile."""
-    with (root / ".lock").open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _lock(directory: Path) -> IO[bytes] | None:
-    """Take a directory for this process: until the file is closed, however that comes. None when another has it."""
-    file = (directory / ".lock").open("ab")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        return None
-    return file
-
-
-def _abandoned(root: Path, on_error: contextlib.ExitStack) -> list[tuple[Path, IO[bytes]]]:
-    """The directories that no process has, locked for this one until `on_error` is closed."""
-    found: list[tuple[Path, IO[bytes]]] = []
-    if not root.is_dir():
-        return found
-    with _held(root):
-        for path in sorted(root.glob("*/.lock")):
-            if lock := _lock(path.parent):
-                on_error.callback(lock.close)
-                found.append((path.parent, lock))
-    return found

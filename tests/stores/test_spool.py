@@ -28,6 +28,7 @@ from hypothesis.stateful import (
 )
 
 from carscraper.exceptions import SpoolDamaged, StoreError
+from carscraper.stores import segments as segments_of
 from carscraper.stores import spool as module
 from carscraper.stores.spool import Spool
 from tests.standin import ROOT
@@ -43,7 +44,7 @@ Program = Callable[..., subprocess.Popen[str]]
 
 def as_written(payload: bytes) -> bytes:
     """A record as it stands in a segment."""
-    return module._prefix(payload) + payload
+    return segments_of.prefix(payload) + payload
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ def test_what_was_appended_is_read_in_order_until_it_is_dropped(opened: Open) ->
 
 
 def test_any_bytes_come_back_as_they_were(opened: Open) -> None:
-    strange = [b"", b"\n", b"\0" * 5000, module._MARK * 3, as_written(b"a record in a record"), b"\xff"]
+    strange = [b"", b"\n", b"\0" * 5000, segments_of.MARK * 3, as_written(b"a record in a record"), b"\xff"]
     spool = opened()
     assert spool.append(strange)
     spool.close()
@@ -302,7 +303,7 @@ def test_every_place_that_a_segment_can_be_cut_at_leaves_whole_records(
             path.unlink()
 
 
-@pytest.mark.parametrize("rest", [b"", b"\0" * 5000, b"\xff" * 100, b'{"half":', module._MARK * 2])
+@pytest.mark.parametrize("rest", [b"", b"\0" * 5000, b"\xff" * 100, b'{"half":', segments_of.MARK * 2])
 def test_whatever_follows_the_last_record_is_cut_off(opened: Open, root: Path, rest: bytes) -> None:
     spool = opened()
     spool.append(payloads(0, 3))
@@ -320,7 +321,7 @@ def test_whatever_follows_the_last_record_is_cut_off(opened: Open, root: Path, r
 def test_a_changed_byte_is_an_error_or_at_the_very_end_cut_off(
     opened: Open, root: Path, change: int, is_last: bool
 ) -> None:
-    records = [b"first", b"", b'{"json": 1}', module._MARK + b"\0", b"last"]
+    records = [b"first", b"", b'{"json": 1}', segments_of.MARK + b"\0", b"last"]
     spool = opened()
     spool.append(records)
     ends = [0, spool._segments[0].start, *spool._segments[0].ends]
@@ -523,7 +524,7 @@ def test_a_position_that_is_too_old_never_covers_what_is_newer_than_itself(
     assert segments(root / "next") == []
     (root / "next" / "position").write_bytes(older)
     if are_numbers_used_again:
-        monkeypatch.setattr(module, "_position", lambda directory: (0, 0))
+        monkeypatch.setattr(module, "position_of", lambda directory: (0, 0))
     spool = opened("next")
     spool.append(payloads(4, 2))
     monkeypatch.undo()
@@ -629,7 +630,7 @@ def test_what_a_failed_append_has_left_is_no_damage_to_the_next_process(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_cut_back", refuse)
+        patch.setattr(module, "cut_back", refuse)
         with monkeypatch.context() as first:
             first.setattr(os, "fsync", refuse)
             with pytest.raises(OSError, match="Input/output"):
@@ -1040,7 +1041,7 @@ def test_any_sequence_of_calls_restarts_and_losses_of_power_keeps_what_was_taken
 
 
 def torn_ends_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_cut_back", lambda segment: None)
+    monkeypatch.setattr(module, "cut_back", lambda segment: None)
 
 
 def the_position_runs_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,9 +131,9 @@ async def _deliver_once(database: Database, root: Path, config: Config, refused:
     finally:
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        problem = delivery.problem
+        problem = delivery.writer.problem
         await delivery.close()
-    sys.stdout.write(f"{delivery.written} records were delivered to {database.name}\n")
+    sys.stdout.write(f"{delivery.writer.written} records were delivered to {database.name}\n")
     if not delivery.undelivered:
         return None
     why = stopped.result() if stopped.done() else problem or "it takes nothing"

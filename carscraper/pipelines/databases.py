@@ -134,7 +134,7 @@ class _DatabasePipeline:
             return
         await self._delivery.close()
         stats = self._crawler.stats
-        stats.set_value(f"store/{self.key}/written", self._delivery.written)
+        stats.set_value(f"store/{self.key}/written", self._delivery.writer.written)
         stats.set_value(f"store/{self.key}/spooled", self._delivery.spooled)
         stats.set_value(f"store/{self.key}/undelivered", self._delivery.undelivered)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from scrapy.utils.misc import load_object
+
 from carscraper.config import Config
 from carscraper.exceptions import StoreRefused, StoreUnavailable
 from scrapy_durable.exceptions import ConfigurationError
@@ -14,7 +16,13 @@ if TYPE_CHECKING:
 
     from carscraper.stores.contract import Database
 
-SETTINGS = {"mongo": "MONGO_URI", "postgres": "POSTGRES_DSN"}
+_DATABASES = {
+    "mongo": ("MONGO_URI", "carscraper.stores.mongo.database.MongoDatabase"),
+    "postgres": ("POSTGRES_DSN", "carscraper.stores.postgres.database.PostgresDatabase"),
+}
+"""By its key: the setting that holds a database's address, and the class, whose `from_address` is given that."""
+
+SETTINGS = {key: setting for key, (setting, _) in _DATABASES.items()}
 """A database's key, and the setting that holds its address."""
 
 
@@ -29,14 +37,7 @@ def build_database(settings: BaseSettings, key: str) -> Database | None:
     address = settings.get(SETTINGS[key])
     if not address:
         return None
-    if key == "mongo":
-        from carscraper.stores.mongo.database import MongoDatabase
-
-        database: Database = MongoDatabase.from_address(str(address))
-    else:
-        from carscraper.stores.postgres.database import PostgresDatabase
-
-        database = PostgresDatabase.from_address(str(address))
+    database: Database = load_object(_DATABASES[key][1]).from_address(str(address))
     database.keep_removed = Config.from_settings(settings).delete_removed_after
     return database
 

@@ -80,7 +80,8 @@ class Delivery:
         self.spools = Spools(directory, worker, database.name, database.target, max_bytes=bounds.spool_bytes)
         """What waits on disk."""
         self._name = database.name
-        self._writer = Writer(database, on_set_aside)
+        self.writer = Writer(database, on_set_aside)
+        """What reached the database."""
         self._bounds = bounds
         self._on_refused = on_refused
         self._records = records
@@ -102,9 +103,9 @@ class Delivery:
         """
         try:
             try:
-                await self._writer.open()
+                await self.writer.open()
             except StoreUnavailable as error:
-                self._writer.note_down(error)
+                self.writer.note_down(error)
             await self.spools.open()
         except BaseException:
             await self._release()
@@ -123,18 +124,8 @@ class Delivery:
             self._news.set()
 
     async def _release(self) -> None:
-        await self._writer.close()
+        await self.writer.close()
         await self.spools.close()
-
-    @property
-    def written(self) -> int:
-        """Records that reached the database, those from earlier processes included."""
-        return self._writer.written
-
-    @property
-    def problem(self) -> str:
-        """What the database said, or the system for it, when it did not answer last; empty while it does."""
-        return self._writer.problem
 
     @property
     def has_room(self) -> bool:
@@ -182,9 +173,7 @@ class Delivery:
         self._hurry = True
         self._news.set()
         until = time.monotonic() + _FAREWELL
-        while (
-            self._pending and not self._writer.is_down and not len(self.spools) and time.monotonic() < until
-        ):
+        while self._pending and not self.writer.is_down and not len(self.spools) and time.monotonic() < until:
             await asyncio.sleep(_LOOK / 10)
         for task in self._tasks:
             task.cancel()
@@ -206,7 +195,7 @@ class Delivery:
         error = None if task.cancelled() else task.exception()
         if error is None:
             return
-        self._writer.is_down = True
+        self.writer.is_down = True
         if not isinstance(error, StoreError):
             logger.critical("The delivery to %s has failed", self._name, exc_info=error)
             error = StoreError(f"the delivery has failed: {error!r}")
@@ -219,10 +208,10 @@ class Delivery:
         while True:
             await self._until_there_is_a_batch()
             try:
-                await self._writer.open()
+                await self.writer.open()
                 await self._send_batch()
             except StoreUnavailable as error:
-                self._writer.note_down(error)
+                self.writer.note_down(error)
                 await asyncio.sleep(random.uniform(pause / 2, pause))
                 pause = min(pause * 2, _LONGEST_PAUSE)
             except OSError as error:
@@ -230,7 +219,7 @@ class Delivery:
                 await asyncio.sleep(_LONGEST_PAUSE)
             else:
                 pause = _FIRST_PAUSE
-                self._writer.note_up(self.undelivered)
+                self.writer.note_up(self.undelivered)
 
     async def _until_there_is_a_batch(self) -> None:
         while not (len(self.spools) or self._is_batch_ready()):
@@ -253,12 +242,12 @@ class Delivery:
         if len(self.spools):
             # In larger batches than what comes, so that it grows shorter.
             spool, payloads = await self.spools.read(ROOM * self._bounds.batch_size)
-            await self._writer.write([decode(payload, self._records) for payload in payloads])
+            await self.writer.write([decode(payload, self._records) for payload in payloads])
             await self.spools.drop(spool, len(payloads))
         else:
             batch = self._pending.next_batch()
             upto = self.durable + len(batch)
-            await self._writer.write(batch)
+            await self.writer.write(batch)
             self._let_go(upto)
         self._progress = time.monotonic()
 
@@ -282,7 +271,7 @@ class Delivery:
         if not self._pending:
             return False
         age = time.monotonic() - self._pending.oldest
-        if self._writer.is_down or len(self.spools) > 2 * ROOM * self._bounds.batch_size:
+        if self.writer.is_down or len(self.spools) > 2 * ROOM * self._bounds.batch_size:
             return self._pending.fills_batch or age >= self._bounds.batch_seconds
         return age >= _LATE
 

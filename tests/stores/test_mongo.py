@@ -25,10 +25,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from dns.resolver import NXDOMAIN, LifetimeTimeout
 from pymongo import WriteConcern, errors
+from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from carscraper.exceptions import StoreRefused, StoreUnavailable
 from carscraper.stores.contract import StoredCar
+from carscraper.stores.mongo import database as module
 from carscraper.stores.mongo.address import durable
 from carscraper.stores.mongo.database import MongoDatabase
 from carscraper.stores.mongo.documents import DEEPEST, LARGEST
@@ -255,6 +257,27 @@ async def test_a_password_that_is_changed_meanwhile_is_told(guarded: MongoServer
     with pytest.raises(StoreRefused, match="Authentication failed"):
         await answered(lambda: database.upsert([reading()]))
     await database.close()
+
+
+async def test_a_layout_of_an_earlier_version_is_brought_up_to_date_once(
+    on_either: MongoPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await write(await opened(on_either), reading("1"), reading("2"))
+    done = []
+
+    async def mark_all(database: AsyncDatabase[Any]) -> None:
+        done.append(database.name)
+        await database.cars.update_many({}, {"$set": {"marked": True}})
+
+    monkeypatch.setattr(module, "STEPS", (*module.STEPS, mark_all))
+    for _ in range(2):
+        await opened(on_either)
+    assert done == [on_either.name]
+    with on_either.server.client() as client:
+        assert client[on_either.name].cars_meta.find_one({"_id": "schema"}) == {"_id": "schema", "version": 2}
+        assert [row["marked"] for row in client[on_either.name].cars.find()] == [True, True]
+    monkeypatch.undo()
+    assert "its layout is version 2, and this release knows 1" in await refusal(on_either.uri())
 
 
 async def test_a_layout_of_a_later_version_is_left_alone(on_either: MongoPlace) -> None:

@@ -38,7 +38,7 @@ from carscraper.stores.mongo.documents import (
     touch,
 )
 from carscraper.stores.mongo.faults import failure, is_there_already, kind_of, message
-from carscraper.stores.mongo.layout import LAYOUT, STEPS, make_view
+from carscraper.stores.mongo.layout import STEPS, make_view
 from carscraper.stores.readings import Reading, one_line, refuse, rounds
 from carscraper.stores.record import Record
 from carscraper.weighed import WeighedCache
@@ -99,7 +99,7 @@ class MongoDatabase:
             schema = await self._meta.find_one({"_id": "schema"})
             if schema is None and occupied:
                 raise StoreRefused(f"{self.target}: there is a collection cars already, and it is not ours")
-            steps = missing_steps(schema.get("version") if schema else 0, LAYOUT, self.target)
+            steps = missing_steps(schema.get("version") if schema else 0, len(STEPS), self.target)
             upsert = {"q": {"_id": ""}, "u": [{"$set": {"last_seen": None}}], "upsert": True}
             await self._database.command("explain", {"update": "cars", "updates": [upsert]})
             for step in steps:

@@ -25,7 +25,6 @@ async def make_view(database: AsyncDatabase[Any]) -> None:
 
 
 STEPS: tuple[Callable[[AsyncDatabase[Any]], Awaitable[None]], ...] = (make_view,)
-"""What leads from each version to the next. Each may be done twice, by two workers at once, or again after a crash."""
-
-LAYOUT = len(STEPS)
-"""Version of the layout of the collections."""
+"""What leads from each version to the next; the version is how many there are. Each may be done twice, by two workers
+at once, or again after a crash.
+"""

@@ -21,14 +21,13 @@ SEEN = (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC), None
 
 def test_columns_are_the_listing_then_the_typed_values_then_what_was_not_read() -> None:
     assert [column.name for column in columns()] == ["id", "url", "scraped_at", *COLUMNS, "unread"]
-    assert len(columns()) == 50
 
 
 def test_a_database_adds_its_times_after_the_first_three_and_raw_parts_come_last() -> None:
     names = [column.name for column in columns(seen=True, raw=True)]
     assert names[:7] == ["id", "url", "scraped_at", "first_seen", "last_seen", "removed_at", "title"]
     assert names[-3:] == ["unread", "car_attrs", "car_specs"]
-    assert len(names) == 55
+    assert len(names) == len(columns()) + 5
 
 
 @pytest.mark.parametrize("seen", [False, True])

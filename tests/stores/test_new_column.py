@@ -16,11 +16,11 @@ from tests.standin import ROOT
 from tests.stores.conftest import PostgresPlace
 from tests.stores.test_contract import SPECS
 
-LINE = '    Column("warranty", str, "As the seller words it.", labels=("Warranty",)),\n'
+LINE = '    Column("tried_out", str, "As the seller words it.", labels=("Tried out",)),\n'
 STEP = f"""-- A column more.
 
-ALTER TABLE cars ADD COLUMN warranty text;
-COMMENT ON COLUMN cars.warranty IS 'As the seller words it';
+ALTER TABLE cars ADD COLUMN tried_out text;
+COMMENT ON COLUMN cars.tried_out IS 'As the seller words it';
 INSERT INTO cars_schema (version) VALUES ({LAYOUT + 1});
 """
 PROGRAM = """
@@ -39,7 +39,7 @@ async def write(dsn, at, groups):
 
 asyncio.run(write(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))
 """
-WITH_WARRANTY = [*SPECS, {"title": "Other", "attrs": [{"label": "Warranty", "value": "5 years"}]}]
+WITH_ONE_MORE = [*SPECS, {"title": "Other", "attrs": [{"label": "Tried out", "value": "5 years"}]}]
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def write(place: PostgresPlace, minute: int, *packages: Path) -> subprocess.Comp
     arguments = [
         place.server.dsn(place.name),
         f"2026-11-21T10:{minute:02}:00.000Z",
-        json.dumps(WITH_WARRANTY),
+        json.dumps(WITH_ONE_MORE),
     ]
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
@@ -82,7 +82,7 @@ def test_what_is_stored_gets_its_value_when_it_is_read_again(place: PostgresPlac
     assert done.returncode == 0, done.stderr
     row = place.row("1")
     assert row is not None
-    assert (row["title"], row["warranty"]) == ("A car", "5 years")
+    assert (row["title"], row["tried_out"]) == ("A car", "5 years")
     assert row["first_seen"] < row["last_seen"]
     assert [price for _, price in place.prices("1")] == [5]
     versions = place.select("SELECT version FROM cars_schema ORDER BY version")
@@ -94,4 +94,4 @@ def test_a_column_without_a_step_is_refused(place: PostgresPlace, copy: Path) ->
     """The counterpart: it is the step that makes it."""
     assert write(place, 0).returncode == 0
     assert "StoreRefused: " in (error := write(place, 1, copy).stderr)
-    assert 'column "warranty"' in error
+    assert 'column "tried_out"' in error

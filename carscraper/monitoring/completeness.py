@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,8 +12,9 @@ from scrapy.exceptions import NotConfigured
 
 from carscraper.catalogue.searches import reads_cars, search_of
 from carscraper.config import Config
-from carscraper.items import OddSpec, PageRead, SetAside
 from carscraper.monitoring import dead_letters
+from carscraper.monitoring.deliveries import Deliveries
+from carscraper.monitoring.report import read_ledger, reported, run_json, utc
 from carscraper.monitoring.schema_contract import FREEZE
 from carscraper.monitoring.summary import summary
 from carscraper.monitoring.verdict import (
@@ -33,15 +33,13 @@ from carscraper.pipelines.json_batches import JsonBatchesPipeline
 from scrapy_durable.any_project import AnyProject
 from scrapy_durable.crawl_numbers import crawl_numbers
 from scrapy_durable.engine import is_at_a_command
-from scrapy_durable.exceptions import FrontierLost
 from scrapy_durable.identity import begin_time, crawl_clock
 from scrapy_durable.lifecycle import POLL, Lifecycle
-from scrapy_durable.plain import plain_json
 from scrapy_durable.published import read_published
 from scrapy_durable.scheduler import FrontierScheduler, frontier_scheduler
 from scrapy_durable.stopping import why_stopped
-from scrapy_durable.stores import durable_stores, remote_stores
-from scrapy_durable.waiting import Spooled, as_seen_here, numbers, waiting_elsewhere
+from scrapy_durable.stores import durable_stores
+from scrapy_durable.waiting import Spooled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,8 +51,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LISTED = 1000
-"""How many missing ids, listings set aside and requests given up `run.json` names at most, of each."""
 _BY_SIGNAL = "shutdown"
 """Scrapy's finish reason of a crawl that a signal has stopped."""
 
@@ -75,6 +71,7 @@ class Completeness(Lifecycle[Verdict]):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._config = Config.from_settings(crawler.settings)
+        self._deliveries = Deliveries(crawler, self._config.store_patience)
         self._writing = False
         """True from when nothing is waited for any more: then the files are written, whoever stops the process."""
         self._requests = 0
@@ -97,46 +94,42 @@ class Completeness(Lifecycle[Verdict]):
         return True
 
     async def _prepare(self) -> None:
-        await self._wait_for_databases()
+        await self._deliveries.wait()
 
     async def _finish_alone(self) -> Verdict | None:
         """Under a scheduler that knows of no stores: wait for what they still hold first."""
         while not all(store.durable >= store.received for store in durable_stores(self._crawler)):
             await asyncio.sleep(POLL / 10)
-        reading = await asyncio.to_thread(self._read_ledger)
+        reading = await asyncio.to_thread(read_ledger, self._archive)
         return None if self._sweep_again(reading) else await self._conclude(reading, [], unfinished=0)
 
     async def _read(self, published: bytes) -> Verdict:
         verdict = read_published(Verdict, published)
         if not verdict.complete:
             return verdict
-        return delivered(await self._borne_out(verdict), self._undelivered())
-
-    async def _borne_out(self, verdict: Verdict) -> Verdict:
-        """Another worker's verdict, when what lies in the output directory agrees: whoever can write to Redis can
-        publish one.
-        """
-        reading = await asyncio.to_thread(self._read_ledger)
+        # Whoever can write to Redis can publish one: it counts when what lies in the output directory agrees.
+        reading = await asyncio.to_thread(read_ledger, self._archive)
         kept = await asyncio.to_thread(self._archive.kept)
         own = self._judge(reading, kept, [], unfinished=0)
-        if own.complete and own.kept == verdict.kept:
-            return verdict
-        doubt = (
-            f"another worker's verdict says that {verdict.kept} listings were kept, and {own.kept} are in "
-            f"{self._archive.directory}"
-        )
-        return replace(verdict, complete=False, catalogue_complete=False, reasons=[doubt, *own.reasons])
+        if not own.complete or own.kept != verdict.kept:
+            doubt = (
+                f"another worker's verdict says that {verdict.kept} listings were kept, and {own.kept} are in "
+                f"{self._archive.directory}"
+            )
+            reasons = [doubt, *own.reasons]
+            verdict = replace(verdict, complete=False, catalogue_complete=False, reasons=reasons)
+        return delivered(verdict, self._deliveries.undelivered)
 
     async def _finish(self, scheduler: FrontierScheduler) -> Verdict | None:
-        reading = await asyncio.to_thread(self._read_ledger)
+        reading = await asyncio.to_thread(read_ledger, self._archive)
         if self._sweep_again(reading):
             return None
         workers = await scheduler.frontier.workers()
         self._requests = crawl_numbers(workers, scheduler.worker.name, scheduler.worker.own_numbers).requests
         given_up = await dead_letters.settle(self._crawler, scheduler.frontier)
         if given_up:
-            await self._wait_for_databases()
-        elsewhere = await self._wait_for_other_workers(scheduler)
+            await self._deliveries.wait()
+        elsewhere = await self._deliveries.wait_for_other_workers(scheduler)
         return await self._conclude(reading, given_up, unfinished=0, elsewhere=elsewhere)
 
     def _serialize(self, verdict: Verdict) -> bytes:
@@ -147,7 +140,7 @@ class Completeness(Lifecycle[Verdict]):
 
     def _sweep_again(self, reading: Reading) -> bool:
         """Send the spider over all pages again when listings may have slipped past. Never with a `limit`."""
-        spider = self._spider
+        spider = _cars_spider(self._crawler)
         if spider.limit or not needs_another_sweep(reading, self._config.max_sweeps):
             return False
         sweep = reading.sweeps + 1
@@ -171,22 +164,27 @@ class Completeness(Lifecycle[Verdict]):
         """
         kept = await asyncio.to_thread(self._archive.kept)
         verdict = self._judge(reading, kept, dead, unfinished)
-        if verdict.catalogue_complete and self._is_whole_catalogue:
+        if verdict.catalogue_complete and search_of(self._crawler.spider).reads_all:
             before = await asyncio.to_thread(self._archive.published)
             verdict = believable(verdict, before or 0, self._config.min_kept_share)
         scheduler = frontier_scheduler(self._crawler)
         if stopped == _BY_SIGNAL:
             resumable = scheduler is not None and scheduler.identity.resumable
             verdict = going_on(verdict, unfinished) if resumable else cut_short(verdict)
-        if verdict.complete and self._spider.reads_all:
-            await self._mark_removed(reading, kept)
-        verdict = delivered(verdict, self._undelivered(), elsewhere)
+        if verdict.complete and _cars_spider(self._crawler).reads_all:
+            seen = {listing for page in reading.pages for listing in page.ids}.union(kept.newest)
+            began, now = begin_time(self._archive.crawl_id), utc(crawl_clock(self._crawler)())
+            await self._deliveries.mark_removed(seen, began, now)
+        verdict = delivered(verdict, self._deliveries.undelivered, elsewhere)
         self._writing = True
         complete = verdict.catalogue_complete
         published = await asyncio.to_thread(self._archive.publish, kept, complete=complete)
         status = "complete" if verdict.complete else "incomplete"
         why = stopped or ("api_changed" if verdict.api_changed else None)
-        run = self._run(verdict, f"stopped: {why}" if why else status, published)
+        found = {"published": published, **reported(verdict, self._dead_letters)}
+        run = run_json(
+            self._crawler, self._archive, f"stopped: {why}" if why else status, self._of_run | found
+        )
         await asyncio.to_thread(self._archive.report, run)
         can_go_on = (stopped or verdict.given_up) and scheduler and scheduler.identity.resumable
         for left_alone in [] if can_go_on else await asyncio.to_thread(self._archive.end):
@@ -205,53 +203,6 @@ class Completeness(Lifecycle[Verdict]):
         else:
             logger.error("The catalogue is NOT complete: %s", "; ".join(verdict.reasons))
 
-    # The databases
-
-    async def _wait_for_databases(self) -> None:
-        """Before the books are closed, everything on its way shall have arrived; a database that stands still is
-        given up after `CARS_STORE_PATIENCE`.
-        """
-        await asyncio.gather(*(store.wait_until_delivered() for store in remote_stores(self._crawler)))
-
-    async def _wait_for_other_workers(self, scheduler: FrontierScheduler) -> dict[Spooled, int]:
-        """What waits on the disks of others in the end, by database and worker. Those that live are waited for as
-        databases are; of those that are gone, what lies within reach is taken over and delivered.
-        """
-        before: dict[Spooled, int] = {}
-        progress = time.monotonic()
-        while True:
-            status = await scheduler.frontier.status()
-            if status.crawl_id != scheduler.identity.crawl_id:
-                raise FrontierLost("another worker has ended the crawl meanwhile")
-            stores = remote_stores(self._crawler)
-            others = [worker for worker in status.workers if worker.worker != scheduler.identity.worker]
-            alive_since = status.now - scheduler.worker.lease_seconds
-            gone, living = (
-                [
-                    as_seen_here(each.report, stores)
-                    for each in others
-                    if (each.last_seen >= alive_since) is lives
-                ]
-                for lives in (False, True)
-            )
-            elsewhere, awaited = waiting_elsewhere(here=map(numbers, stores), gone=gone, living=living)
-            if not awaited or time.monotonic() > progress + self._config.store_patience:
-                return elsewhere
-            if awaited != before:
-                before, progress = awaited, time.monotonic()
-            await asyncio.sleep(POLL)
-            await self._wait_for_databases()
-
-    async def _mark_removed(self, reading: Reading, kept: Kept) -> None:
-        seen = {listing for page in reading.pages for listing in page.ids}.union(kept.newest)
-        begun_at = begin_time(self._archive.crawl_id)
-        for store in remote_stores(self._crawler):
-            store.mark_removed(sorted(seen), begun_at, _utc(crawl_clock(self._crawler)()))
-        await self._wait_for_databases()
-
-    def _undelivered(self) -> dict[str, int]:
-        return {store.name: store.undelivered for store in remote_stores(self._crawler)}
-
     # When it has been stopped before its end
 
     async def _end_finishing(self, finishing: asyncio.Task[None]) -> None:
@@ -265,7 +216,7 @@ class Completeness(Lifecycle[Verdict]):
         if self.verdict is None or self.failure is not None:
             return super().summary()
         said = summary(self.verdict)
-        search = search_of(self._spider)
+        search = search_of(_cars_spider(self._crawler))
         if search.reads_all:
             return said
         directory = search.directory(self._config.output_dir)
@@ -274,7 +225,9 @@ class Completeness(Lifecycle[Verdict]):
         return [*said, f"this search is in {directory}; the whole catalogue is left as it was"]
 
     async def _report_failure(self) -> None:
-        await asyncio.to_thread(self._archive.report, self._failed_run())
+        found = {"published": None, "complete": False, "reasons": [self.failure]}
+        run = run_json(self._crawler, self._archive, "failed", self._of_run | found)
+        await asyncio.to_thread(self._archive.report, run)
 
     async def _stopped(self, reason: str) -> Verdict | None:
         scheduler = frontier_scheduler(self._crawler)
@@ -282,7 +235,7 @@ class Completeness(Lifecycle[Verdict]):
         if scheduler and status and self._others_live(scheduler, status):
             logger.warning("This worker has stopped; others go on with the crawl")
             return None
-        reading = await asyncio.to_thread(self._read_ledger)
+        reading = await asyncio.to_thread(read_ledger, self._archive)
         unfinished = status.total.queued + status.total.delayed + status.total.leased if status else 1
         dead = dead_letters.show(self._crawler, scheduler.last_dead if scheduler else [])
         if scheduler and status:
@@ -301,7 +254,7 @@ class Completeness(Lifecycle[Verdict]):
             kept.without_specs,
             dead,
             spec_missing=kept.spec_missing,
-            limit=self._spider.limit,
+            limit=_cars_spider(self._crawler).limit,
             most=self._config.max_listings,
             unfinished=unfinished,
             dead_letters=self._dead_letters,
@@ -314,52 +267,10 @@ class Completeness(Lifecycle[Verdict]):
             return replace(verdict, complete=False, catalogue_complete=False, reasons=reasons)
         return verdict
 
-    def _read_ledger(self) -> Reading:
-        pages, aside, odd = [], [], []
-        for entry in self._archive.ledger():
-            match entry["kind"]:
-                case "PageRead":
-                    pages.append(PageRead(**entry["item"]))
-                case "OddSpec":
-                    odd.append(OddSpec(**entry["item"]))
-                case _:
-                    aside.append(SetAside(**entry["item"]))
-        return Reading(pages, aside, odd)
-
-    def _run(self, verdict: Verdict, status: str, published: str) -> bytes:
-        """What `run.json` holds."""
-        found = asdict(verdict)
-        for name in ("missing", "set_aside", "given_up", "spec_missing"):
-            found[f"{name}_count"] = len(found[name])
-            found[name] = found[name][:_LISTED]
-        found["given_up_count"] = max(found["given_up_count"], self._dead_letters)
-        return self._described(status, {"published": published, **found})
-
-    def _failed_run(self) -> bytes:
-        """The same for a crawl that could not be finished: what it has is not known."""
-        return self._described("failed", {"published": None, "complete": False, "reasons": [self.failure]})
-
-    def _described(self, status: str, found: dict[str, Any]) -> bytes:
-        run = {
-            "crawl_id": self._archive.crawl_id,
-            **self._origin(),
-            "status": status,
-            "started_at": begin_time(self._archive.crawl_id),
-            "ended_at": _utc(crawl_clock(self._crawler)()),
-            "arguments": self._spider.arguments,
-            "requests": self._requests or self._crawler.stats.get_value("downloader/request_count", 0),
-            **found,
-        }
-        return plain_json(run, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-    def _origin(self) -> dict[str, Any]:
-        """What `run.json` says of where the answers came from: nothing when it was the site."""
-        return {}
-
     @property
-    def _is_whole_catalogue(self) -> bool:
-        """Whether what this run keeps can be compared with the last complete catalogue."""
-        return self._spider.reads_all
+    def _of_run(self) -> dict[str, Any]:
+        """What `run.json` says of this run alone."""
+        return {"requests": self._requests} if self._requests else {}
 
     @property
     def _has_begun(self) -> bool:
@@ -372,10 +283,6 @@ class Completeness(Lifecycle[Verdict]):
             raise RuntimeError("JsonBatchesPipeline is not among the ITEM_PIPELINES")
         return pipeline.archive
 
-    @property
-    def _spider(self) -> CarsSpider:
-        return cast("CarsSpider", self._crawler.spider)
 
-
-def _utc(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+def _cars_spider(crawler: Crawler) -> CarsSpider:
+    return cast("CarsSpider", crawler.spider)

@@ -56,8 +56,5 @@ class ReparseCompleteness(Completeness):
         )
 
     @property
-    def _is_whole_catalogue(self) -> bool:
-        return reparse_spider(self._crawler).is_whole_catalogue
-
-    def _origin(self) -> dict[str, Any]:
-        return {"reparsed_from": reparse_spider(self._crawler).crawl_id}
+    def _of_run(self) -> dict[str, Any]:
+        return super()._of_run | {"reparsed_from": reparse_spider(self._crawler).crawl_id}

@@ -109,11 +109,6 @@ class ReparseSpider(Spider):
         self._specs: StoredSpecs | None = None
         self._names = {name.text: name for name in pages.names}
 
-    @property
-    def is_whole_catalogue(self) -> bool:
-        """Whether the crawl was asked to read everything, that day."""
-        return self.search.reads_all
-
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
         """Nothing is acknowledged, so batches may be large; what there is goes to the disk at once, beside."""

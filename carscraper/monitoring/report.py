@@ -1,0 +1,67 @@
+"""What `run.json` holds, and what the verdict is reached from."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from carscraper.items import OddSpec, PageRead, SetAside
+from carscraper.monitoring.verdict import Reading, Verdict
+from scrapy_durable.identity import begin_time, crawl_clock
+from scrapy_durable.plain import plain_json
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from carscraper.output.archive import Archive
+
+_LISTED = 1000
+"""How many missing ids, listings set aside and requests given up `run.json` names at most, of each."""
+
+
+def read_ledger(archive: Archive) -> Reading:
+    """What the crawl has noted. Raises `BatchDamaged`."""
+    pages, aside, odd = [], [], []
+    for entry in archive.ledger():
+        match entry["kind"]:
+            case "PageRead":
+                pages.append(PageRead(**entry["item"]))
+            case "OddSpec":
+                odd.append(OddSpec(**entry["item"]))
+            case _:
+                aside.append(SetAside(**entry["item"]))
+    return Reading(pages, aside, odd)
+
+
+def reported(verdict: Verdict, dead_letters: int) -> dict[str, Any]:
+    """The verdict with the counts of what it names, of which no more is named than can be read. `dead_letters` is the
+    frontier's count, where not all of them are at hand.
+    """
+    found = asdict(verdict)
+    for name in ("missing", "set_aside", "given_up", "spec_missing"):
+        found[f"{name}_count"] = len(found[name])
+        found[name] = found[name][:_LISTED]
+    found["given_up_count"] = max(found["given_up_count"], dead_letters)
+    return found
+
+
+def run_json(crawler: Crawler, archive: Archive, status: str, found: dict[str, Any]) -> bytes:
+    """The text of `run.json`; `found` takes the place of what is told of this worker alone."""
+    run = {
+        "crawl_id": archive.crawl_id,
+        "status": status,
+        "started_at": begin_time(archive.crawl_id),
+        "ended_at": utc(crawl_clock(crawler)()),
+        "arguments": getattr(crawler.spider, "arguments", {}),
+        "requests": crawler.stats.get_value("downloader/request_count", 0),
+        **found,
+    }
+    return plain_json(run, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def utc(seconds: float) -> str:
+    """Seconds since the epoch as `2026-11-20T10:15:00Z`."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

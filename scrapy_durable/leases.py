@@ -87,6 +87,46 @@ class Task:
             self.errback, request.errback = request.errback, None
 
 
+class Prefetched:
+    """Leases that came with an answer of the frontier, and that the engine has not asked for yet."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._leases: deque[Lease] = deque()
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self._leases)
+
+    def __iter__(self) -> Iterator[Lease]:
+        """In the order in which they are given to the engine."""
+        return iter(self._leases)
+
+    def add(self, leases: Iterable[Lease]) -> None:
+        """Take in what came from the frontier."""
+        self._leases.extend(leases)
+
+    def pop(self) -> Lease | None:
+        """The next one for the engine, which has to be assigned or dead-lettered."""
+        return self._leases.popleft() if self._leases else None
+
+    def dead_letter(self, lease: Lease, reason: str) -> None:
+        """Make one a dead letter that was popped and cannot be read."""
+        self._outbox.dead_lettered.append(DeadLettered(lease.held, reason))
+
+    def forget(self, stale: Iterable[Held]) -> None:
+        """Others have these now: they are not worth fetching any more."""
+        gone = set(stale)
+        self._leases = deque(lease for lease in self._leases if lease.held not in gone)
+
+    def release(self, slot: str | None = None) -> None:
+        """Release those of one slot, or all."""
+        released = [lease.held for lease in self._leases if slot is None or lease.slot == slot]
+        self._leases = deque(lease for lease in self._leases if slot is not None and lease.slot != slot)
+        self._outbox.unsent.extend(released)
+        self._outbox.releases.extend(released)
+
+
 class Leases(Participant):
     """Where each lease of this worker is on its way; writes into the outbox what is to be said of it.
 
@@ -109,14 +149,14 @@ class Leases(Participant):
         self._capacity = capacity
         self._seconds = seconds
         self._clock = clock
-        self._renewed_at = clock()
-        self._waiting: deque[Lease] = deque()
+        self._renew_at = clock() + seconds / 3
+        self.prefetched = Prefetched(outbox)
         self._tasks: dict[Request, Task] = {}
         self._finished: deque[Task] = deque()
 
     def __len__(self) -> int:
         """How many are in hand."""
-        return len(self._waiting) + len(self._tasks) + len(self._finished)
+        return len(self.prefetched) + len(self._tasks) + len(self._finished)
 
     @property
     def at_work(self) -> bool:
@@ -126,7 +166,7 @@ class Leases(Participant):
     @property
     def is_drained(self) -> bool:
         """True when the engine would be given nothing, though it has room."""
-        return not self._waiting and len(self._tasks) < self._capacity
+        return not self.prefetched and len(self._tasks) < self._capacity
 
     @property
     def is_low(self) -> bool:
@@ -137,7 +177,7 @@ class Leases(Participant):
     def prefetch(self) -> int:
         """How many more may come."""
         under_way = sum(task.waits or not task.downloaded for task in self._tasks.values())
-        return max(0, self._capacity - len(self._waiting) - under_way)
+        return max(0, self._capacity - len(self.prefetched) - under_way)
 
     @property
     def slots(self) -> Iterator[str]:
@@ -154,26 +194,9 @@ class Leases(Participant):
 
     # On the way to the engine
 
-    def add(self, leases: Iterable[Lease]) -> None:
-        """Take in what came from the frontier."""
-        self._waiting.extend(leases)
-
-    def forget(self, stale: Iterable[Held]) -> None:
-        """Others have these now: what is still waiting is not worth fetching any more."""
-        gone = set(stale)
-        self._waiting = deque(lease for lease in self._waiting if lease.held not in gone)
-
-    def pop(self) -> Lease | None:
-        """The next one for the engine, which has to be assigned or dead-lettered."""
-        return self._waiting.popleft() if self._waiting else None
-
     def assign(self, request: Request, lease: Lease) -> None:
         """From now on this request carries it."""
         self._tasks[request] = Task(lease)
-
-    def dead_letter_unread(self, lease: Lease, reason: str) -> None:
-        """Make one a dead letter that was not leased."""
-        self._outbox.dead_lettered.append(DeadLettered(lease.held, reason))
 
     # Back from the engine
 
@@ -191,7 +214,7 @@ class Leases(Participant):
         self._outbox.unsent.append(task.held)
         return True
 
-    def sweep(
+    def check(
         self, downloading: Container[Request], scraping: Container[Request], passed_on: int = 0
     ) -> None:
         """Find those that have left the downloader, and those that have left the scraper too; `passed_on`: how many
@@ -229,18 +252,13 @@ class Leases(Participant):
 
     # Held, and let go
 
-    @property
-    def need_renewal(self) -> bool:
-        """True when a third of the time that they hold is over."""
-        return len(self) > 0 and self._is_third_over
-
     def renew_in_time(self) -> None:
         """Hold on to all of them for as long again, once a third of that is over."""
-        if not self._is_third_over:
+        if self._clock() < self._renew_at:
             return
-        self._renewed_at = self._clock()
+        self._renew_at = self._clock() + self._seconds / 3
         self._outbox.renewals.extend(task.held for task in chain(self._tasks.values(), self._finished))
-        self._outbox.renewals.extend(lease.held for lease in self._waiting)
+        self._outbox.renewals.extend(lease.held for lease in self.prefetched)
 
     # As a participant
 
@@ -252,27 +270,16 @@ class Leases(Participant):
     def hear(self, outbox: Outbox, inbox: Inbox) -> None:
         """Others have what was stale."""
         if inbox.stale:
-            self.forget(inbox.stale)
+            self.prefetched.forget(inbox.stale)
 
     def crawl_ended(self) -> None:
         """Nothing that waits is worth fetching."""
-        self.release_waiting()
+        self.prefetched.release()
 
     @property
     def is_urgent(self) -> bool:
-        """True when leases have to be renewed."""
-        return self.need_renewal
-
-    @property
-    def _is_third_over(self) -> bool:
-        return self._clock() >= self._renewed_at + self._seconds / 3
-
-    def release_waiting(self, slot: str | None = None) -> None:
-        """Release what the engine has not asked for, of one slot or of all."""
-        returned = [lease.held for lease in self._waiting if slot is None or lease.slot == slot]
-        self._waiting = deque(lease for lease in self._waiting if slot is not None and lease.slot != slot)
-        self._outbox.unsent.extend(returned)
-        self._outbox.releases.extend(returned)
+        """True when a third of the time that the leases hold is over."""
+        return len(self) > 0 and self._clock() >= self._renew_at
 
     def release_at_work(self) -> None:
         """Release, unfinished, what was leased; it will be done again."""

@@ -26,6 +26,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_durable import engine
 from scrapy_durable.config import Config
+from scrapy_durable.entries import Entries
 from scrapy_durable.exceptions import CodecError, DurableError, FrontierError, KeptElsewhere
 from scrapy_durable.exchanges import Exchanges, FrontierStats, FrontierTime, LongestWait
 from scrapy_durable.frontier import codec
@@ -121,6 +122,7 @@ class FrontierScheduler(BaseScheduler):
         ]
         if declared:
             participants.insert(0, LongestWait(max(_DAYS, config.max_retry_after + config.retry_max_delay)))
+        self._entries = Entries(self.keys, self.sites, self._serializer, declared=declared)
         self._exchanges = Exchanges(crawler, self.frontier, outbox, self._timing, participants)
         self._exchanges.want = self._want
         self._exchanges.take_in = self._take_in
@@ -161,7 +163,7 @@ class FrontierScheduler(BaseScheduler):
         if self._exchanges.has_ended_elsewhere:
             return False
         try:
-            entry = self._entry(request)
+            entry = self._entries.made_of(request)
         except CodecError as error:
             logger.error("Refused %s, which cannot be serialized: %s", request, error)
             return False
@@ -173,7 +175,7 @@ class FrontierScheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """The next leased request, or None when none has arrived yet."""
-        while lease := self._leases.pop():
+        while lease := self._leases.prefetched.pop():
             try:
                 request = self._serializer.read(lease)
             except KeptElsewhere as error:
@@ -181,7 +183,7 @@ class FrontierScheduler(BaseScheduler):
                 continue
             except CodecError as error:
                 logger.error("Dead-lettered a request that cannot be read back: %s", error)
-                self._leases.dead_letter_unread(lease, f"unreadable: {error}")
+                self._leases.prefetched.dead_letter(lease, f"unreadable: {error}")
                 continue
             if not self._leases.at_work:
                 self._timing.wake()  # from now on there is something to watch
@@ -256,7 +258,7 @@ class FrontierScheduler(BaseScheduler):
             return
         try:
             async with asyncio.timeout(_GRACE_PERIOD):
-                await self._say_goodbye()
+                await self._leave_in_order()
         except (TimeoutError, FrontierError) as error:
             held = len(self._leases) + len(self._outbox.acks)
             logger.warning(
@@ -265,15 +267,15 @@ class FrontierScheduler(BaseScheduler):
             self._exchanges.cancel()
         await self.frontier.close()
 
-    async def _say_goodbye(self) -> None:
+    async def _leave_in_order(self) -> None:
         await self._exchanges.finish()
         self.start.release()
         self._check_engine()
-        self._leases.release_waiting()
+        self._leases.prefetched.release()
         if lost := self._serializer.lost_at_the_end:
             logger.warning("%d requests could not be serialized, and are lost with this process", lost)
         self.worker.leave()
-        await self._exchanges.send_the_rest(self._leases.release_waiting)
+        await self._exchanges.send_the_rest(self._leases.prefetched.release)
         self.last_status = await self.frontier.status()
         self.last_dead = await self.frontier.dead_letters()
         if not self._crawler.settings.getbool("SCHEDULER_PERSIST", True):
@@ -300,7 +302,7 @@ class FrontierScheduler(BaseScheduler):
         downloading = engine.downloading(self._crawler)
         if starting := self.start.at_work(engine.items_at_work(self._crawler)):
             downloading = {*downloading, *starting}
-        self._leases.sweep(downloading, engine.in_progress(self._crawler), passed_on)
+        self._leases.check(downloading, engine.in_progress(self._crawler), passed_on)
         self._leases.settle()
 
     def _want(self) -> int:
@@ -313,7 +315,7 @@ class FrontierScheduler(BaseScheduler):
         return self._leases.prefetch
 
     async def _take_in(self, leases: list[Lease]) -> None:
-        self._leases.add([lease for lease in leases if not self.start.take(lease)])
+        self._leases.prefetched.add([lease for lease in leases if not self.start.take(lease)])
         if leases or self.ended:
             engine.wake(self._crawler)
         if self._start_urls is not None:
@@ -326,31 +328,6 @@ class FrontierScheduler(BaseScheduler):
         if self._leases.is_drained:
             self._timing.wake()
 
-    def _entry(self, request: Request) -> Entry:
-        key = self.keys.of(request)
-        slot = self.sites.slot(request)
-        entry = Entry(
-            key=key,
-            slot=slot,
-            callback=getattr(request.callback, "__name__", "parse"),
-            payload=self._serializer.payload(request, key),
-            priority=request.priority,
-            delay=self._delay(request),
-        )
-        self.sites.enqueued(slot)
-        return entry
-
-    def _delay(self, request: Request) -> float:
-        """Raises `CodecError` for a delay that is none, where the spider declares what it queues; to any other, a value
-        of this name may mean something else.
-        """
-        delay = request.meta.get("delay", 0)
-        if isinstance(delay, int | float) and not isinstance(delay, bool) and 0 <= delay < 1e9:
-            return float(delay)
-        if codec.is_declared(self._spider):
-            raise CodecError(f"meta['delay'] must be seconds from now, not {delay!r}")
-        return 0.0
-
     def _return_or_give_up(self, lease: Lease, worker: str) -> None:
         """Of a request that is in the memory of another worker: it may have it yet, or has died with it."""
         if self.worker.may_live(worker):
@@ -358,7 +335,7 @@ class FrontierScheduler(BaseScheduler):
         else:
             url = codec.url_of(lease.payload)
             logger.error("Gave up %s, which could not be serialized, and was lost with its worker", url)
-            self._leases.dead_letter_unread(lease, LOST)
+            self._leases.prefetched.dead_letter(lease, LOST)
         self._timing.wake()
 
 

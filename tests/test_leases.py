@@ -76,12 +76,12 @@ class LeasesMachine(RuleBasedStateMachine):
         count = min(count, self.leases.prefetch)
         new = [lease(len(self.given) + number) for number in range(count)]
         self.given |= {one.held for one in new}
-        self.leases.add(new)
+        self.leases.prefetched.add(new)
 
     @rule(target=requests)
     def leased(self) -> Request:
         request = Request("http://site/")
-        found = self.leases.pop()
+        found = self.leases.prefetched.pop()
         if found is not None:
             self.leases.assign(request, found)
             self.downloading.add(request)
@@ -89,8 +89,8 @@ class LeasesMachine(RuleBasedStateMachine):
 
     @rule()
     def dead_letter_unread(self) -> None:
-        if found := self.leases.pop():
-            self.leases.dead_letter_unread(found, "unreadable")
+        if found := self.leases.prefetched.pop():
+            self.leases.prefetched.dead_letter(found, "unreadable")
 
     @rule(request=requests, unsent=st.booleans())
     def note_downloaded(self, request: Request, unsent: bool) -> None:
@@ -130,7 +130,7 @@ class LeasesMachine(RuleBasedStateMachine):
         task = self.leases.get(request)
         if task and task.outcome is None:
             self.needed[task.held] = [store.received for store in self.stores]
-        self.leases.sweep(self.downloading, self.scraping, self.stores[0].received)
+        self.leases.check(self.downloading, self.scraping, self.stores[0].received)
         assert self.leases.get(request) is None
         if task and self.expected and not task.seen:
             assert isinstance(task.outcome, DeadLettered)
@@ -146,8 +146,8 @@ class LeasesMachine(RuleBasedStateMachine):
 
     @rule()
     def release_waiting(self) -> None:
-        self.leases.release_waiting()
-        assert self.leases.pop() is None
+        self.leases.prefetched.release()
+        assert self.leases.prefetched.pop() is None
 
     @rule()
     def be_forced_to_end(self) -> None:
@@ -161,7 +161,7 @@ class LeasesMachine(RuleBasedStateMachine):
         """Everything that is said is said once, and of a lease that was not ended before."""
         self.leases.settle()
         self.leases.renew_in_time()
-        assert not self.leases.need_renewal
+        assert not self.leases.is_urgent
         ended_before = set(self.ends)
         said = self.outbox.take()
         assert not self.outbox.says_something
@@ -204,28 +204,28 @@ def test_it_is_renewed_at_a_third_of_its_time_wherever_it_is() -> None:
     leases = Leases(outbox, ROOM, SECONDS, clock=clock)
     store = Store(received=1)
     leases.stores = [store]
-    leases.add(map(lease, range(3)))
+    leases.prefetched.add(map(lease, range(3)))
     leased, finished = Request("http://site/1"), Request("http://site/2")
     for request in (leased, finished):
-        leases.assign(request, cast("Lease", leases.pop()))
-    leases.sweep({leased}, ())
+        leases.assign(request, cast("Lease", leases.prefetched.pop()))
+    leases.check({leased}, ())
     leases.settle()
     assert not outbox.acks, "its store has nothing yet"
 
     clock.now += SECONDS / 3 - 0.001
-    assert not leases.need_renewal
+    assert not leases.is_urgent
     clock.now += 0.002
-    assert leases.need_renewal
+    assert leases.is_urgent
     leases.renew_in_time()
     assert {held.key for held in outbox.renewals} == {0, 1, 2}
-    assert not leases.need_renewal
+    assert not leases.is_urgent
 
 
 def test_a_slot_is_returned_alone_and_its_time_with_it() -> None:
     outbox = Outbox()
     leases = Leases(outbox, ROOM, SECONDS)
-    leases.add([lease(1, "a"), lease(2, "b"), lease(3, "a")])
-    leases.release_waiting("a")
+    leases.prefetched.add([lease(1, "a"), lease(2, "b"), lease(3, "a")])
+    leases.prefetched.release("a")
     assert [held.key for held in outbox.releases] == [held.key for held in outbox.unsent] == [1, 3]
     assert len(leases) == 1
 
@@ -233,18 +233,18 @@ def test_a_slot_is_returned_alone_and_its_time_with_it() -> None:
 def test_what_others_have_taken_over_is_not_fetched_but_what_is_under_way_goes_on() -> None:
     leases = Leases(Outbox(), ROOM, SECONDS)
     request = Request("http://site/")
-    leases.add([lease(1), lease(2), lease(3)])
-    leases.assign(request, cast("Lease", leases.pop()))
-    leases.forget([lease(1).held, lease(2).held])
-    assert leases.pop() == lease(3)
+    leases.prefetched.add([lease(1), lease(2), lease(3)])
+    leases.assign(request, cast("Lease", leases.prefetched.pop()))
+    leases.prefetched.forget([lease(1).held, lease(2).held])
+    assert leases.prefetched.pop() == lease(3)
     assert leases.get(request) is not None
 
 
 def test_a_first_word_stands_against_a_dead_letter_but_a_retry_overrules() -> None:
     leases = Leases(Outbox(), ROOM, SECONDS)
     request = Request("http://site/")
-    leases.add([lease(1)])
-    leases.assign(request, cast("Lease", leases.pop()))
+    leases.prefetched.add([lease(1)])
+    leases.assign(request, cast("Lease", leases.prefetched.pop()))
     task = leases[request]
     assert task.dead_letter("wrong")
     assert not task.dead_letter("wrong again")
@@ -264,6 +264,6 @@ def test_the_errback_of_what_is_put_off_hears_nothing_and_is_there_again_at_the_
     leases[request].retry(1.0, "status 503")
     leases[request].silence(request)
     assert request.errback is None
-    leases.sweep((), ())
+    leases.check((), ())
     assert request.errback is errback
     assert len(outbox.retries) == 1

@@ -190,20 +190,11 @@ class RedisFrontier:
 
     async def retry_dead(self) -> int:
         """Queue every dead letter again, with its attempts and failures back at zero; returns how many."""
-        return await self._until_few(RETRY_DEAD)
+        return await _in_batches(self._keys, RETRY_DEAD, self._offset())
 
     async def drop_dead(self) -> int:
         """Remove every dead letter and forget that it was ever pushed; returns how many."""
-        return await self._until_few(DROP_DEAD)
-
-    async def _until_few(self, script: Script) -> int:
-        """Call a script on the dead letters, batch by batch, until it does less than it was asked for."""
-        total = 0
-        while True:
-            number: int = await self._keys.run(script, self._keys.fixed, [BATCH, self._offset()])
-            total += number
-            if number < BATCH:
-                return total
+        return await _in_batches(self._keys, DROP_DEAD, self._offset())
 
     async def elect_finisher(self) -> bool:
         """Whether this worker may finish it; see the contract."""
@@ -266,3 +257,13 @@ class RedisFrontier:
 
     def _offset(self) -> int:
         return microseconds(self.clock_offset)
+
+
+async def _in_batches(keys: RedisKeys, script: Script, offset: int) -> int:
+    """Call a script on the dead letters until it does less than it was asked for; returns how many it did."""
+    total = 0
+    while True:
+        number: int = await keys.run(script, keys.fixed, [BATCH, offset])
+        total += number
+        if number < BATCH:
+            return total

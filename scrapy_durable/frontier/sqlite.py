@@ -10,28 +10,18 @@ leaves the frontier only after its records are durable in the stores, and repeat
 
 from __future__ import annotations
 
-import fcntl
 import math
-import os
 import sqlite3
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from importlib.resources import files
+from contextlib import contextmanager
 from pathlib import Path
 
 from scrapy_durable.exceptions import (
-    ConfigurationError,
     ForeignCrawl,
-    ForeignFile,
-    FrontierError,
     FrontierLost,
-    FrontierUnavailable,
-    OtherRelease,
 )
 from scrapy_durable.frontier.contract import (
-    Counts,
     CrawlState,
     DeadLetter,
     Inbox,
@@ -41,20 +31,16 @@ from scrapy_durable.frontier.contract import (
     WorkerStatus,
     counted_on,
 )
-from scrapy_durable.frontier.report import pack_report, read_report
-from scrapy_durable.frontier.sqlite_change import CRAWL, EXCHANGE, Change, Ledger, load_statements
+from scrapy_durable.frontier.report import pack_report
+from scrapy_durable.frontier.sqlite_change import CRAWL, EXCHANGE, Change, load_statements, next_due
+from scrapy_durable.frontier.sqlite_file import FrontierFile
+from scrapy_durable.frontier.sqlite_status import empty_status, read_status, read_workers
 
-APPLICATION_ID = 0x63617266
-SCHEMA_VERSION = 5
-"""Raised by one with each change of `sql/schema.sql` or of what payloads are; a file of another one is refused."""
-BUSY_TIMEOUT = 5.0
-"""Seconds to wait for another process that is writing: `scrapy queue` beside a crawl."""
-SWEEP = 1000
-"""Most leases reclaimed, delays ended and pauses ended in one exchange; the rest has its turn in the next."""
+MOST_AT_ONCE = 1000
+"""Most leases reclaimed, delays ended and pauses ended in one exchange; the next one does the rest."""
 KEEP = 3600.0
 """Seconds for which a verdict, and a silent worker that holds nothing, are remembered."""
 
-STATUS = load_statements("status")
 DEAD_LETTERS = load_statements("dead")
 FORGET = load_statements("forget")
 
@@ -79,7 +65,7 @@ class SqliteFrontier:
         default_limit: SlotLimit,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._path = path
+        self._file = FrontierFile(path)
         self._worker = worker
         self._lease_seconds = lease_seconds
         self._max_attempts = max_attempts
@@ -88,8 +74,6 @@ class SqliteFrontier:
         self._clock = clock
         self._crawl_id: str | None = None
         self._ahead = 0.0
-        self._connection: sqlite3.Connection | None = None
-        self._lock: int | None = None
 
     async def time(self) -> float:
         """The machine's clock."""
@@ -102,16 +86,15 @@ class SqliteFrontier:
         `ConfigurationError` when another crawl holds the file, `ForeignFile` when it is not a frontier of
         ours.
         """
-        self._take_lock()
-        if self._connection is None:
-            self._connection = self._open(create=True)
+        self._file.lock()
+        self._file.open()
         with self._transaction() as db:
             created = db.execute(EXCHANGE.read_crawl).fetchone() is None
             if created:
                 db.execute(CRAWL.begin, (crawl_id, identity))
             (found,) = db.execute(CRAWL.identity).fetchone()
             if found != identity:
-                raise ForeignCrawl(str(self._path or "memory"), found, identity)
+                raise ForeignCrawl(self._file.place, found, identity)
             now, ahead = self._keep_time(db)
             db.execute(CRAWL.drop_workers, (now - KEEP,))
             db.execute(CRAWL.prune_verdicts, (self._clock(),))
@@ -129,8 +112,8 @@ class SqliteFrontier:
         report = pack_report(outbox.report)
         with self._transaction() as db:
             change = self._joined(db)
-            change.reclaim(SWEEP)
-            change.wake_on_time(SWEEP)
+            change.reclaim(MOST_AT_ONCE)
+            change.wake_on_time(MOST_AT_ONCE)
             refused = change.add(outbox.entries)
             change.note_downloaded(outbox.downloaded)
             change.note_unsent(outbox.unsent)
@@ -152,7 +135,7 @@ class SqliteFrontier:
                 stale=change.stale,
                 dead_lettered=dead_lettered,
                 unfinished=change.ledger.unfinished,
-                next_due=change.next_due(),
+                next_due=next_due(db, change.now),
                 now=change.now,
                 ahead=self._ahead,
                 paces=paces,
@@ -160,28 +143,28 @@ class SqliteFrontier:
 
     async def status(self) -> Status:
         """Counts, slots, callbacks and workers in one reading transaction."""
-        if self._is_absent():
-            return _empty_status()
+        if self._file.is_absent():
+            return empty_status()
         with self._transaction(write=False) as db:
-            return self._read_status(db, self._time(db)[0])
+            return read_status(db, self._time(db)[0], KEEP)
 
     async def workers(self) -> list[WorkerStatus]:
         """Of all workers of the crawl."""
-        if self._is_absent():
+        if self._file.is_absent():
             return []
         with self._transaction(write=False) as db:
-            return _read_workers(db, -math.inf)
+            return read_workers(db, -math.inf)
 
     async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """The dead letters, oldest first."""
-        if self._is_absent():
+        if self._file.is_absent():
             return []
         with self._transaction(write=False) as db:
             return [DeadLetter(*row) for row in db.execute(DEAD_LETTERS.list, (limit, skip))]
 
     async def retry_dead(self) -> int:
         """Queue every dead letter again, with its attempts and failures back at zero; returns how many."""
-        if self._is_absent():
+        if self._file.is_absent():
             return 0
         with self._transaction() as db:
             if db.execute(EXCHANGE.read_crawl).fetchone() is None:
@@ -195,7 +178,7 @@ class SqliteFrontier:
 
     async def drop_dead(self) -> int:
         """Remove every dead letter and forget that it was ever pushed; returns how many."""
-        if self._is_absent():
+        if self._file.is_absent():
             return 0
         with self._transaction() as db:
             for slot, callback, number in db.execute(DEAD_LETTERS.count).fetchall():
@@ -227,7 +210,7 @@ class SqliteFrontier:
 
     async def forget(self) -> None:
         """Remove the crawl with all it has seen; the file stays, for the next one."""
-        if self._is_absent():
+        if self._file.is_absent():
             return
         with self._transaction() as db:
             row = db.execute(EXCHANGE.read_crawl).fetchone()
@@ -237,77 +220,13 @@ class SqliteFrontier:
                 db.execute(statement)
 
     async def close(self) -> None:
-        """Close the file and let go of its lock."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-
-    def _take_lock(self) -> None:
-        """Lock `<path>.lock`; the system lets go of it when the process ends, however it ends."""
-        if self._path is None or self._lock is not None:
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            raise ConfigurationError(f"{self._path} is in use: another crawl is running on it") from None
-        self._lock = lock
-
-    def _is_absent(self) -> bool:
-        """Whether there is nothing to open; opens the connection otherwise."""
-        if self._connection is None:
-            if self._path is not None and not self._path.exists():
-                return True
-            self._connection = self._open(create=self._path is None)
-        return False
-
-    def _open(self, *, create: bool) -> sqlite3.Connection:
-        """Open the database, made when it is absent; a file that is not ours is never opened for writing."""
-        if self._path is None:
-            connection = sqlite3.connect(":memory:", isolation_level=None)
-            connection.executescript(_schema())
-            return connection
-        if create and not self._path.exists():
-            _make_file(self._path)
-        check_header(self._path)
-        try:
-            with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)) as reader:
-                reader.execute(EXCHANGE.read_crawl).fetchall()
-                reader.execute("SELECT count(*) FROM worker").fetchall()
-            connection = sqlite3.connect(
-                f"{self._path.absolute().as_uri()}?mode=rw",
-                uri=True,
-                timeout=BUSY_TIMEOUT,
-                isolation_level=None,
-            )
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA cache_size = -65536")
-            connection.execute("PRAGMA wal_autocheckpoint = 4000")
-        except sqlite3.Error as error:
-            raise _translated(error, self._path, opening=True) from error
-        return connection
+        """Close the file and release its lock."""
+        self._file.close()
 
     @contextmanager
     def _transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
-        """A transaction that commits at the end of the block, and is rolled back when the block raises."""
-        db = self._connection
-        if db is None:
-            raise FrontierLost("no crawl has been joined")
-        try:
-            db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        with self._file.transaction(write=write) as db:
             yield db
-            db.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise _translated(error, self._path, opening=False) from error
-        finally:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
 
     def _change(self, db: sqlite3.Connection, now: float) -> Change:
         return Change(
@@ -324,7 +243,7 @@ class SqliteFrontier:
         """The change of a worker that has joined the crawl that is there; raises `FrontierLost` otherwise."""
         row = db.execute(EXCHANGE.read_crawl).fetchone()
         if self._crawl_id is None or row is None or row[0] != self._crawl_id:
-            raise FrontierLost(f"crawl {self._crawl_id} is no longer in {self._path or 'memory'}")
+            raise FrontierLost(f"crawl {self._crawl_id} is no longer in {self._file.place}")
         now, self._ahead = self._keep_time(db)
         change = self._change(db, now)
         db.execute(EXCHANGE.sign_of_life, (self._worker, change.now))
@@ -339,110 +258,3 @@ class SqliteFrontier:
         now, ahead = self._time(db)
         db.execute(CRAWL.keep_clock, (now, ahead))
         return now, ahead
-
-    def _read_status(self, db: sqlite3.Connection, now: float) -> Status:
-        row = db.execute(EXCHANGE.read_crawl).fetchone()
-        if row is None:
-            return _empty_status()
-        cells: dict[tuple[str, str], Counter[str]] = {}
-        for slot, callback, pushed, done in db.execute(STATUS.tallies):
-            cells[slot, callback] = Counter(queued=pushed - done, done=done)
-        for state, statement, parameters in (
-            ("leased", STATUS.leased, ()),
-            ("dead", STATUS.dead, ()),
-            ("delayed", STATUS.delayed, (now,)),
-        ):
-            for slot, callback, number in db.execute(statement, parameters):
-                cells[slot, callback][state] = number
-                cells[slot, callback]["queued"] -= number
-        total: Counter[str] = Counter()
-        slots: dict[str, Counter[str]] = {}
-        callbacks: dict[str, Counter[str]] = {}
-        for (slot, callback), cell in cells.items():
-            for sums in (total, slots.setdefault(slot, Counter()), callbacks.setdefault(callback, Counter())):
-                sums.update(cell)
-        oldest = db.execute(STATUS.oldest).fetchone()
-        return Status(
-            crawl_id=row[0],
-            total=_counts(total),
-            past_due=db.execute(STATUS.past_due, (now,)).fetchone()[0],
-            oldest=None if oldest is None else max(0.0, now - oldest[0]),
-            slots={name: _counts(cell) for name, cell in slots.items() if any(cell.values())},
-            callbacks={name: _counts(cell) for name, cell in callbacks.items() if any(cell.values())},
-            workers=_read_workers(db, now - KEEP),
-            stale_messages=Ledger(*row).stale,
-            identity=db.execute(CRAWL.identity).fetchone()[0],
-            now=now,
-        )
-
-
-def _read_workers(db: sqlite3.Connection, since: float) -> list[WorkerStatus]:
-    return [
-        WorkerStatus(name, leased, last_seen, read_report(report or b""))
-        for name, leased, last_seen, report in db.execute(STATUS.workers, (since,))
-    ]
-
-
-def check_header(path: Path) -> None:
-    """Look at the first bytes of `path`. Raises `ForeignFile` unless it is a frontier, and `OtherRelease` unless it is
-    one of this release.
-    """
-    with path.open("rb") as file:
-        header = file.read(100)
-    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
-        raise ForeignFile(f"{path} is not a SQLite file; move it away to crawl with this path")
-    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise ForeignFile(f"{path} is a SQLite file of another program; move it away to crawl with this path")
-    version = int.from_bytes(header[60:64], "big")
-    if version != SCHEMA_VERSION:
-        raise OtherRelease(str(path), str(version), str(SCHEMA_VERSION), "move it away to begin anew")
-
-
-def _schema() -> str:
-    return files("scrapy_durable.frontier").joinpath("sql", "schema.sql").read_text("utf-8")
-
-
-def _make_file(path: Path) -> None:
-    """Make an empty frontier under another name, then rename it: nobody ever sees a part of it."""
-    draft = path.with_name(f"{path.name}.new")
-    draft.unlink(missing_ok=True)
-    try:
-        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
-            connection.executescript(f"BEGIN;\n{_schema()}\nCOMMIT;")
-    except sqlite3.Error as error:
-        raise _translated(error, path, opening=True) from error
-    draft.replace(path)
-
-
-def _translated(error: sqlite3.Error, path: Path | None, *, opening: bool) -> FrontierError:
-    """The project's error for one of SQLite's."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return FrontierUnavailable(f"{path} is busy: another process is writing to it")
-    damaged = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
-    if opening and code in damaged:
-        return ForeignFile(f"{path} cannot be read as a frontier: {error}")
-    return FrontierError(f"{path or 'frontier in memory'}: {error}")
-
-
-def _counts(cell: Counter[str]) -> Counts:
-    return Counts(
-        queued=cell["queued"],
-        delayed=cell["delayed"],
-        leased=cell["leased"],
-        dead=cell["dead"],
-        done=cell["done"],
-    )
-
-
-def _empty_status() -> Status:
-    return Status(
-        crawl_id=None,
-        total=Counts(0, 0, 0, 0, 0),
-        past_due=0,
-        oldest=None,
-        slots={},
-        callbacks={},
-        workers=[],
-        stale_messages=0,
-    )

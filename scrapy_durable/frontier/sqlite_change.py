@@ -42,6 +42,31 @@ class Ledger:
     finisher: str | None
 
 
+class Names:
+    """The numbers of slots and callbacks, which stand for their names; new ones are given as they come."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._slots: dict[str, int] = {}
+        self._callbacks: dict[str, int] = {}
+
+    def slot(self, name: str) -> int:
+        """Of a slot."""
+        if name not in self._slots:
+            row = self._db.execute(EXCHANGE.slot_id, (name,)).fetchone()
+            self._slots[name] = row[0] if row else _new_id(self._db.execute(EXCHANGE.add_slot, (name,)))
+        return self._slots[name]
+
+    def callback(self, name: str) -> int:
+        """Of a callback."""
+        if name not in self._callbacks:
+            row = self._db.execute(EXCHANGE.callback_id, (name,)).fetchone()
+            self._callbacks[name] = (
+                row[0] if row else _new_id(self._db.execute(EXCHANGE.add_callback, (name,)))
+            )
+        return self._callbacks[name]
+
+
 class Change:
     """What one transaction does to the elements, in the contract's words; `store` writes what it has counted."""
 
@@ -59,7 +84,7 @@ class Change:
         self.now = now
         self.stale: list[Held] = []
         self.marked: set[int] = set()
-        """Slots that may have got something ready or a free place; `_wake` puts them where they belong."""
+        """Slots that may have got something ready or a free place; `_place_marked` puts them where they belong."""
         self.ledger = Ledger(*db.execute(EXCHANGE.read_crawl).fetchone())
         self._db = db
         self._worker = worker
@@ -70,8 +95,7 @@ class Change:
         self._default_limit = default_limit
         self._pushed: Counter[tuple[int, int]] = Counter()
         self._done: Counter[tuple[int, int]] = Counter()
-        self._slot_ids: dict[str, int] = {}
-        self._callback_ids: dict[str, int] = {}
+        self._names = Names(db)
 
     def reclaim(self, limit: int) -> None:
         """End the leases that have expired (-1: every one): queue them again, or dead-letter them if their attempts
@@ -116,8 +140,8 @@ class Change:
 
     def _add_new(self, entry: Entry, state: int, not_before: float) -> None:
         number = self.ledger.next_id
-        slot = self._slot(entry.slot)
-        callback = self._callback(entry.callback)
+        slot = self._names.slot(entry.slot)
+        callback = self._names.callback(entry.callback)
         self._db.execute(
             EXCHANGE.add, (number, entry.key, state, slot, callback, entry.priority, self.now, not_before)
         )
@@ -195,7 +219,7 @@ class Change:
         set.
         """
         for name, seconds in pauses.items():
-            slot = self._slot(name)
+            slot = self._names.slot(name)
             self._db.execute(EXCHANGE.pause, (self.now + seconds, slot))
             self.marked.add(slot)
 
@@ -203,7 +227,7 @@ class Change:
         """Take the changes that are based on the latest version; returns what holds now, for all of them."""
         known = {}
         for name, change in paces.items():
-            slot = self._slot(name)
+            slot = self._names.slot(name)
             self._db.execute(EXCHANGE.change_pace, (change.interval, slot, change.version))
             known[name] = Pace(*self._db.execute(EXCHANGE.pace, (slot,)).fetchone())
         return known
@@ -215,7 +239,7 @@ class Change:
         Each round gives out at least one lease or takes at least one slot out of the rotation, so it comes to
         an end.
         """
-        self._wake()
+        self._place_marked()
         leases: list[Lease] = []
         while (missing := want - len(leases)) > 0:
             slots = self._db.execute(EXCHANGE.next_slots, (missing,)).fetchall()
@@ -233,7 +257,7 @@ class Change:
         """
         if interval > 0:
             share = 1
-        room = number = self._free_places(slot, cap, share)
+        room = number = _free_places(self._db, slot, cap, share)
         leases: list[Lease] = []
         if room > 0:
             rows = self._db.execute(EXCHANGE.ready, (slot, min(room, share))).fetchall()
@@ -253,23 +277,6 @@ class Change:
             self.ledger.next_turn += 1
         return leases
 
-    def _free_places(self, slot: int, cap: int, share: int) -> int:
-        """How many more leases of the slot may go in flight; more than `share` when there is no limit."""
-        if cap == 0:
-            return share + 1
-        on_wire: int = self._db.execute(EXCHANGE.on_wire, (slot,)).fetchone()[0]
-        return max(0, cap - on_wire)
-
-    def next_due(self) -> float | None:
-        """Seconds until the next delay, pause or interval ends that holds something back; None when there is
-        none.
-        """
-        times = [
-            self._db.execute(EXCHANGE.next_delayed).fetchone()[0],
-            self._db.execute(EXCHANGE.next_held).fetchone()[0],
-        ]
-        return min((max(0.0, at - self.now) for at in times if at is not None), default=None)
-
     def claim(self) -> bool:
         """Whether this worker has the claim to the end, now that it has asked."""
         ledger = self.ledger
@@ -287,7 +294,7 @@ class Change:
 
     def store(self) -> None:
         """Write the counters, and put the slots that were marked where they belong."""
-        self._wake()
+        self._place_marked()
         ledger = self.ledger
         ledger.stale += len(self.stale)
         if ledger.unfinished > 0:
@@ -320,7 +327,7 @@ class Change:
             self.marked.add(lease[1])
         return lease
 
-    def _wake(self) -> None:
+    def _place_marked(self) -> None:
         """Put every marked slot that has something ready in its place: in the rotation, or held back by its
         pause or interval.
         """
@@ -339,19 +346,24 @@ class Change:
                 self.ledger.next_turn += 1
         self.marked.clear()
 
-    def _slot(self, name: str) -> int:
-        if name not in self._slot_ids:
-            row = self._db.execute(EXCHANGE.slot_id, (name,)).fetchone()
-            self._slot_ids[name] = row[0] if row else _new_id(self._db.execute(EXCHANGE.add_slot, (name,)))
-        return self._slot_ids[name]
 
-    def _callback(self, name: str) -> int:
-        if name not in self._callback_ids:
-            row = self._db.execute(EXCHANGE.callback_id, (name,)).fetchone()
-            self._callback_ids[name] = (
-                row[0] if row else _new_id(self._db.execute(EXCHANGE.add_callback, (name,)))
-            )
-        return self._callback_ids[name]
+def _free_places(db: sqlite3.Connection, slot: int, cap: int, share: int) -> int:
+    """How many more leases of the slot may go in flight; more than `share` when there is no limit."""
+    if cap == 0:
+        return share + 1
+    in_flight: int = db.execute(EXCHANGE.in_flight, (slot,)).fetchone()[0]
+    return max(0, cap - in_flight)
+
+
+def next_due(db: sqlite3.Connection, now: float) -> float | None:
+    """Seconds until the next delay, pause or interval ends that holds something back; None when there is
+    none.
+    """
+    times = [
+        db.execute(EXCHANGE.next_delayed).fetchone()[0],
+        db.execute(EXCHANGE.next_held).fetchone()[0],
+    ]
+    return min((max(0.0, at - now) for at in times if at is not None), default=None)
 
 
 def _storable(text: str) -> str:

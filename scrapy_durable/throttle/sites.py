@@ -49,7 +49,7 @@ class Sites(Participant):
         """Lease nothing more of the request's site, to any worker, for `seconds`."""
         slot = self.slot(request)
         self._outbox.pauses[slot] = max(seconds, self._outbox.pauses.get(slot, 0.0))
-        self._leases.release_waiting(slot)
+        self._leases.prefetched.release(slot)
         self._timing.wake()
 
     def note_answer(self, request: Request, answer: Answer) -> None:

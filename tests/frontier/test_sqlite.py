@@ -20,8 +20,7 @@ from scrapy_durable.exceptions import (
     FrontierUnavailable,
     OtherRelease,
 )
-from scrapy_durable.frontier import sqlite as sqlite_module
-from scrapy_durable.frontier import sqlite_change
+from scrapy_durable.frontier import sqlite_change, sqlite_file
 from scrapy_durable.frontier.contract import Counts, DeadLettered, Outbox, SlotLimit
 from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, SqliteBackend
@@ -131,7 +130,7 @@ def of_another_release(path: Path, by: int) -> None:
 
     asyncio.run(make())
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {sqlite_module.SCHEMA_VERSION + by}")
+        connection.execute(f"PRAGMA user_version = {sqlite_file.SCHEMA_VERSION + by}")
 
 
 def of_an_older_release(path: Path) -> None:
@@ -152,8 +151,8 @@ def empty(path: Path) -> None:
 
 def corrupt(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA application_id = {sqlite_module.APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {sqlite_module.SCHEMA_VERSION}")
+        connection.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {sqlite_file.SCHEMA_VERSION}")
         connection.execute("CREATE TABLE crawl (one INTEGER)")
     data = bytearray(path.read_bytes())
     data[100:200] = b"\xff" * 100
@@ -162,8 +161,8 @@ def corrupt(path: Path) -> None:
 
 def ours_by_its_header_only(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA application_id = {sqlite_module.APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {sqlite_module.SCHEMA_VERSION}")
+        connection.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {sqlite_file.SCHEMA_VERSION}")
         connection.execute("CREATE TABLE other (one INTEGER)")
 
 
@@ -204,7 +203,7 @@ def test_a_file_that_is_not_ours_is_refused_and_left_as_it_is(tmp_path: Path, ma
 async def test_a_file_that_another_process_writes_to_is_unavailable(
     on_file: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_module, "BUSY_TIMEOUT", 0.05)
+    monkeypatch.setattr(sqlite_file, "BUSY_TIMEOUT", 0.05)
     frontier = await begun(on_file)
     assert on_file.path is not None
     outbox = entries(1)
@@ -220,7 +219,7 @@ async def test_a_full_disk_is_an_error_and_what_was_there_stays(on_file: SqliteB
     frontier = await begun(on_file)
     await frontier.exchange(entries(1), 0)
     assert isinstance(frontier, SqliteFrontier)
-    connection = frontier._connection
+    connection = frontier._file._connection
     assert connection is not None
     connection.execute("PRAGMA max_page_count = 30")
     with pytest.raises(FrontierError, match="full"):
@@ -236,7 +235,7 @@ async def test_leasing_is_a_walk_along_an_index() -> None:
     backend = SqliteBackend(None)
     frontier = await begun(backend)
     assert isinstance(frontier, SqliteFrontier)
-    connection = frontier._connection
+    connection = frontier._file._connection
     assert connection is not None
     for name, statement in vars(sqlite_change.EXCHANGE).items():
         parameters = [1] * statement.count("?")

@@ -11,7 +11,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from scrapy_durable.frontier.redis_server import FIXED_KEYS, STATE_VERSION
-from scrapy_durable.frontier.sqlite import SCHEMA_VERSION
+from scrapy_durable.frontier.sqlite_file import SCHEMA_VERSION
 
 SQLITE = (5, "c1689389f4a08838")
 REDIS = ("2", "1d26c8336a325d41")

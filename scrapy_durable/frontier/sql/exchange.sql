@@ -114,7 +114,7 @@ UPDATE slot SET held_until = ? WHERE id = ?;
 -- :next_slots The slots whose turn it is, at most so many.
 SELECT id, name, pace FROM slot WHERE turn IS NOT NULL ORDER BY turn LIMIT ?;
 
--- :on_wire How many leases of a slot are in flight.
+-- :in_flight How many leases of a slot are in flight.
 SELECT count(*) FROM work WHERE slot = ? AND state = 2 AND downloaded = 0;
 
 -- :ready The best elements of a slot.

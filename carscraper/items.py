@@ -9,25 +9,60 @@ import orjson
 
 from carscraper.weighed import compact
 
+Groups = list[dict[str, Any]]
+"""Of a specification: `{"title", "attrs": [{"label", "value"}]}`."""
 
-class SpecGroups(list[dict[str, Any]]):
-    """The groups of one specification, which its cars share: they are made JSON once, and not changed after."""
 
-    __slots__ = ("_json",)
+class Specification:
+    """The groups of one specification as JSON, which its cars share: made once, and put into each record as it is."""
+
+    __slots__ = ("json",)
+
+    def __init__(self, groups: Groups) -> None:
+        """The groups can be written as JSON, as can whatever was read from it."""
+        self.json = compact(orjson.dumps(groups))
 
     @property
-    def json(self) -> bytes:
-        """As `orjson` writes them. Raises `orjson.JSONEncodeError` for what JSON cannot hold."""
-        try:
-            return self._json
-        except AttributeError:
-            self._json: bytes = compact(orjson.dumps(self))
-            return self._json
+    def groups(self) -> Groups:
+        """Made anew each time."""
+        found: Groups = orjson.loads(self.json)
+        return found
 
 
-@dataclass(slots=True)
-class Car:
+class _WithSpecs:
+    """Where a car keeps what it was given as `car_specs`."""
+
+    __slots__ = ("_specs",)
+    _specs: Specification | Groups | None
+
+    @property
+    def specs_json(self) -> bytes:
+        """`car_specs` as JSON, the same object for all cars that were given one `Specification`. Raises
+        `orjson.JSONEncodeError` for what a pipeline has put there and JSON cannot hold.
+        """
+        specs = self._specs
+        return specs.json if isinstance(specs, Specification) else compact(orjson.dumps(specs))
+
+
+class _SpecsField:
+    """The field `car_specs`: what was given, but the groups of a `Specification`, read when they are asked for."""
+
+    def __get__(self, car: _WithSpecs | None, owner: type[_WithSpecs] | None = None) -> Groups | None:
+        if car is None:
+            raise AttributeError("a field without a default")
+        if isinstance(car._specs, Specification):
+            car._specs = car._specs.groups
+        return car._specs
+
+    def __set__(self, car: _WithSpecs, specs: Specification | Groups | None) -> None:
+        car._specs = specs
+
+
+@dataclass
+class Car(_WithSpecs):
     """One listing with the specification of its car: the record that every store keeps, keyed by `id`."""
+
+    __slots__ = ("car_attrs", "id", "scraped_at", "url")
 
     id: str
     """The API's identifier of the listing, for example "9966395"."""
@@ -37,9 +72,9 @@ class Car:
     """When the listing was read, ISO 8601 in UTC with milliseconds: "2026-11-20T10:15:00.123Z"."""
     car_attrs: dict[str, Any]
     """The listing's attributes as the API gave them, none renamed or converted."""
-    car_specs: list[dict[str, Any]] | None
-    """Groups `{"title", "attrs": [{"label", "value"}]}` as the API gave them; empty when it has none for this
-    car, None when its specification could not be had.
+    car_specs: _SpecsField = _SpecsField()
+    """Groups as the API gave them; empty when it has none for this car, None when its specification could not be had.
+    Given as a `Specification`, they are read when they are asked for, and are this car's own from then on.
     """
 
 

@@ -36,9 +36,12 @@ class WeighedCache(Generic[_K, _V]):
         return found[0]
 
     def put(self, key: _K, value: _V, weight: int) -> None:
-        """Keep a value that is not kept yet, in place of those that were used longest ago. One that is heavier than
-        all may be together is not kept.
+        """Keep a value, in place of what was under the key, and of those that were used longest ago. One that is
+        heavier than all may be together is not kept.
         """
+        replaced = self._kept.pop(key, None)
+        if replaced is not None:
+            self._weight -= replaced[1]
         if weight > self._most:
             return
         self._kept[key] = value, weight

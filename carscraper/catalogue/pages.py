@@ -13,7 +13,7 @@ from carscraper.api.search_page import Listing, SearchPage, parse_search_page
 from carscraper.api.specs import parse_specs
 from carscraper.catalogue.walk import expected_pages, leads_on
 from carscraper.exceptions import ApiError
-from carscraper.items import PageRead, SetAside, SpecGroups
+from carscraper.items import PageRead, SetAside, Specification
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +102,14 @@ class Walks:
         return gaps
 
 
-def read_specs(status: int, body: bytes) -> tuple[SpecGroups, Deviations]:
+def read_specs(status: int, body: bytes) -> tuple[Specification, Deviations]:
     """What an answer says of a car's specification, nothing when the API has none (404), and where that departs from
     the known shape. Raises `ApiError`.
     """
     if status == 404:
-        return SpecGroups(), {}
+        return Specification([]), {}
     specs = parse_specs(body)
-    return SpecGroups(specs.groups), specs.deviations
+    return Specification(specs.groups), specs.deviations
 
 
 def time_text(fetched_at: float) -> str:

@@ -24,7 +24,7 @@ from w3lib.url import file_uri_to_path
 from carscraper.api.rows import SpecColumns, spec_columns
 from carscraper.export.encoders import CsvEncoder, Encoder, ParquetEncoder
 from carscraper.export.tables import Column, Row, Rows
-from carscraper.items import Car, SpecGroups
+from carscraper.items import Car
 from carscraper.weighed import WeighedCache
 from scrapy_durable.exceptions import ConfigurationError
 
@@ -50,7 +50,7 @@ class TableExporter(BaseItemExporter):
         self._places, columns = _chosen(self._table.columns, self.fields_to_export)
         self.encoder = self.make_encoder(columns, self._kwargs)
         self._waiting: list[Row] = []
-        self._ready: WeighedCache[int, tuple[list[dict[str, Any]] | None, SpecColumns]] = WeighedCache(_SPECS)
+        self._ready: WeighedCache[int, tuple[bytes, SpecColumns]] = WeighedCache(_SPECS)
 
     @abstractmethod
     def make_encoder(self, columns: Sequence[Column], options: dict[str, Any]) -> Encoder:
@@ -69,7 +69,7 @@ class TableExporter(BaseItemExporter):
     def export_item(self, item: Any) -> None:
         """Write the row, together with others."""
         if isinstance(item, Car):
-            row = self._table.of(item, self._specs(item.car_specs))
+            row = self._table.of(item, self._specs(item.specs_json))
             self._waiting.append(tuple(row[place] for place in self._places))
             if len(self._waiting) >= self.encoder.at_once:
                 self._write_waiting()
@@ -79,13 +79,12 @@ class TableExporter(BaseItemExporter):
         self._write_waiting()
         self._file.write(self.encoder.end())
 
-    def _specs(self, groups: list[dict[str, Any]] | None) -> SpecColumns:
-        # By identity, which is safe while the groups are held here: cars of one specification share one list.
-        ready = self._ready.get(id(groups))
+    def _specs(self, text: bytes) -> SpecColumns:
+        # By identity, which is safe while the text is held here: cars of one specification share it.
+        ready = self._ready.get(id(text))
         if ready is None:
-            ready = groups, spec_columns(groups)
-            text = groups.json if isinstance(groups, SpecGroups) else orjson.dumps(groups)
-            self._ready.put(id(groups), ready, len(text))
+            ready = text, spec_columns(orjson.loads(text))
+            self._ready.put(id(text), ready, len(text))
         return ready[1]
 
     def _write_waiting(self) -> None:

@@ -12,7 +12,7 @@ from scrapy.exceptions import DropItem, NotConfigured
 
 from carscraper.catalogue.searches import reads_cars, search_of
 from carscraper.config import Config
-from carscraper.items import Car, OddSpec, PageRead, SetAside, SpecGroups
+from carscraper.items import Car, OddSpec, PageRead, SetAside
 from carscraper.output.archive import CARS, LEDGER, Archive
 from carscraper.weighed import compact
 from scrapy_durable.exceptions import ConfigurationError, cause
@@ -185,15 +185,12 @@ class JsonBatchesPipeline:
             self._room.set()
 
 
-def _record(car: Car) -> Car | dict[str, Any]:
-    """What makes the car's line. The specification is most of it, and made JSON already for the cars before."""
-    groups = car.car_specs
-    if not isinstance(groups, SpecGroups):
-        return car
+def _record(car: Car) -> dict[str, Any]:
+    """What makes the car's line. The specification is most of it, and is JSON already."""
     return {
         "id": car.id,
         "url": car.url,
         "scraped_at": car.scraped_at,
         "car_attrs": car.car_attrs,
-        "car_specs": orjson.Fragment(groups.json),
+        "car_specs": orjson.Fragment(car.specs_json),
     }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from carscraper.api.endpoints import SpecKey
 from carscraper.catalogue.pages import read_specs, time_text
 from carscraper.exceptions import ApiError
-from carscraper.items import Car, OddSpec, SpecGroups
+from carscraper.items import Car, OddSpec, Specification
 from carscraper.spiders.cars import LOOK_UP
 
 if TYPE_CHECKING:
@@ -22,12 +22,10 @@ class StoredSpecs:
 
     def __init__(self, store: ResponseStore) -> None:
         self._store = store
-        self._found: dict[tuple[str, int], SpecGroups | None] = {}
+        self._found: dict[tuple[str, int], Specification | None] = {}
         """By code and year; None for what is among `absent`."""
         self.absent: dict[str, AbsentSpec] = {}
         """Specifications that cannot be had, by `code/year`."""
-        self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-        """Label and value, names first, to a row of nothing else."""
 
     async def merge(self, listings: list[Listing], page: StoredResponse) -> list[Car | OddSpec]:
         """The cars of a page, and those of their specifications that depart from the known shape, each once."""
@@ -56,26 +54,15 @@ class StoredSpecs:
                 self.absent[text] = AbsentSpec("", "its specification is not in the response store")
                 continue
             try:
-                groups, deviations = read_specs(answer.status, answer.body)
+                self._found[key], deviations = read_specs(answer.status, answer.body)
             except ApiError as error:
                 self.absent[text] = AbsentSpec(
                     answer.url, f"no answer: {error}", other_shape=bool(error.path)
                 )
                 continue
-            self._found[key] = self._small(groups)
             if deviations:
                 odd.append(OddSpec(text, deviations))
         return odd
-
-    def _small(self, groups: SpecGroups) -> SpecGroups:
-        """The same, with rows that other specifications have too held once: a catalogue's take up 300 MB otherwise."""
-        same = self._rows.setdefault
-        for group in groups:
-            if type(group) is dict and type(attrs := group.get("attrs")) is list:
-                group["attrs"] = [
-                    same((*row, *row.values()), row) if _is_plain(row) else row for row in attrs
-                ]
-        return groups
 
 
 @dataclass(slots=True)
@@ -87,8 +74,3 @@ class AbsentSpec:
     other_shape: bool = False
     listings: dict[str, None] = field(default_factory=dict)
     """Ids of the listings that have it."""
-
-
-def _is_plain(row: object) -> bool:
-    """Whether a row holds a label and a value and nothing else, both text: so that no two equal ones differ."""
-    return type(row) is dict and len(row) == 2 and all(type(part) is str for part in row.values())

@@ -28,10 +28,10 @@ from carscraper.catalogue.walk import AHEAD, Plan, Seen, called_for, followed_by
 from carscraper.config import Config
 from carscraper.core_settings import set_core_settings
 from carscraper.exceptions import ApiError
-from carscraper.items import Car, OddSpec, PageRead, SpecGroups
+from carscraper.items import Car, OddSpec, PageRead
+from carscraper.responses.known_specs import KnownSpec, KnownSpecs
 from carscraper.responses.pages import PageName
 from carscraper.settings import USER_AGENT
-from carscraper.weighed import WeighedCache
 from scrapy_durable.exceptions import StartUrlRefused
 from scrapy_durable.identity import crawl_clock
 from scrapy_durable.responses.middleware import FETCHED_AT, KEPT, STORE_KEY, response_store
@@ -43,12 +43,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
-    from scrapy_durable.responses.contract import StoredResponse
-
-_PARSED_SPECS = 96 * 1024**2
-"""Bytes of memory, about, for specs that are kept parsed: some 2,500. Many are asked for again soon, and parsing took a
-third of a crawl.
-"""
 LOOK_UP = 64
 """Listings whose specs are looked up at once: most of a page, and not more than memory holds of the largest specs."""
 _SMALL_PAGE = 512 * 1024
@@ -82,6 +76,8 @@ class CarsSpider(Spider):
         self._config = config
         self.queued = queued_requests(config.api_url, self.filters, clock=self._now)
         self._read: WeakKeyDictionary[Response, ListingPage] = WeakKeyDictionary()
+        self._read_specs: WeakKeyDictionary[Response, KnownSpec] = WeakKeyDictionary()
+        self._known = KnownSpecs()
         self._odd_specs: set[str] = set()
         self._seen = Seen()
 
@@ -185,17 +181,23 @@ class CarsSpider(Spider):
         """Yields a `Car` for each of the `listings` (id, url, when it was read, attributes) that waited for
         this spec.
         """
-        groups, deviations = _read_specs(response.status, response.body)
-        yield from self._odd(response.meta[STORE_KEY], deviations)
+        key, spec = response.meta[STORE_KEY], self._read_specs.pop(response, None)
+        if spec is None:
+            specification, deviations = read_specs(response.status, response.body)
+        else:
+            specification, deviations, _ = spec
+            self._known.put(key, spec)
+        yield from self._odd(key, deviations)
         for listing_id, url, scraped_at, attributes in listings:
-            yield Car(listing_id, url, scraped_at, attributes, groups)
+            yield Car(listing_id, url, scraped_at, attributes, specification)
 
     def is_answer(self, response: Response) -> bool:
         """Whether a response is worth keeping in the response store; asked before it is parsed."""
         try:
-            _read_specs(response.status, response.body)
+            spec = KnownSpec.read(response.status, response.body, self._now())
         except ApiError:
             return False
+        self._read_specs[response] = spec  # the callback is next, and need not read it again
         return True
 
     def name_kept(self, request: Request, response: Response, crawl_id: str, fetched_at: float) -> str | None:
@@ -232,43 +234,49 @@ class CarsSpider(Spider):
             unknown, missing = missing, []
             for start in range(0, len(unknown), LOOK_UP):
                 part = unknown[start : start + LOOK_UP]
-                keys = [SpecKey(listing.code, listing.year) for listing in part]
-                stored = await self._stored(keys)
+                keys = [SpecKey(listing.code, listing.year).text for listing in part]
+                found = await self._look_up(keys)
                 for listing, key in zip(part, keys, strict=True):
-                    found = self._found(stored, key)
-                    if found is None:
+                    spec = found.get(key)
+                    if spec is None:
                         missing.append(listing)
                         continue
-                    for odd in self._odd(key.text, found[1]):
+                    for odd in self._odd(key, spec.deviations):
                         yield odd
-                    yield Car(listing.id, listing.url, scraped_at, listing.attributes, found[0])
+                    yield Car(listing.id, listing.url, scraped_at, listing.attributes, spec.specification)
         waiting: dict[SpecKey, list[list[Any]]] = {}
         for listing in missing:
             row = [listing.id, listing.url, scraped_at, listing.attributes]
             waiting.setdefault(SpecKey(listing.code, listing.year), []).append(row)
-        for key, rows in waiting.items():
+        for spec_key, rows in waiting.items():
             for share in [rows] if small else _shares(rows):
-                yield self._spec_request(key, share, fetched_at)
+                yield self._spec_request(spec_key, share, fetched_at)
 
     def _stored_so_far(self) -> int:
         number: int = self.crawler.stats.get_value("responses/stored", 0)
         return number
 
-    async def _stored(self, keys: Iterable[SpecKey]) -> dict[str, StoredResponse]:
-        texts = list(dict.fromkeys(key.text for key in keys))
-        return await response_store(self.crawler).get_many(texts, self._config.spec_ttl)
-
-    def _found(self, stored: dict[str, StoredResponse], key: SpecKey) -> tuple[SpecGroups, Deviations] | None:
-        """The spec, if it is among the stored ones; parsed when it is asked for, so that only one more is in memory."""
-        answer = stored.get(key.text)
-        if answer is None:
-            return None
-        try:
-            return _read_specs(answer.status, answer.body)
-        except ApiError:
-            del stored[key.text]
-            self.crawler.stats.inc_value("responses/unreadable")
-            return None
+    async def _look_up(self, keys: Iterable[str]) -> dict[str, KnownSpec]:
+        """The specs that are known or stored. An answer is let go as soon as it is read: none is needed for long."""
+        max_age = self._config.spec_ttl
+        since = self._now() - max_age
+        found, unknown = dict[str, KnownSpec](), list[str]()
+        for key in dict.fromkeys(keys):
+            known = self._known.get(key, since)
+            if known is None:
+                unknown.append(key)
+            else:
+                found[key] = known
+        stored = await response_store(self.crawler).get_many(unknown, max_age) if unknown else {}
+        while stored:
+            key, answer = stored.popitem()
+            try:
+                found[key] = KnownSpec.read(answer.status, answer.body, answer.fetched_at)
+            except ApiError:
+                self.crawler.stats.inc_value("responses/unreadable")
+            else:
+                self._known.put(key, found[key])
+        return found
 
     def _spec_request(self, key: SpecKey, waiting: list[list[Any]], fetched_at: float) -> Request:
         return Request(
@@ -345,22 +353,6 @@ class CarsSpider(Spider):
         if deviations and key not in self._odd_specs:
             self._odd_specs.add(key)
             yield OddSpec(key, deviations)
-
-
-_parsed: WeighedCache[tuple[int, bytes], tuple[SpecGroups, Deviations]] = WeighedCache(_PARSED_SPECS)
-
-
-def _read_specs(status: int, body: bytes) -> tuple[SpecGroups, Deviations]:
-    found = _parsed.get((status, body))
-    if found is None:
-        found = read_specs(status, body)
-        _parsed.put((status, body), found, _memory_of(body))
-    return found
-
-
-def _memory_of(body: bytes) -> int:
-    """Bytes, about and rather too many, of an answer, what is parsed of it, and the JSON that is made of that."""
-    return 8 * len(body) + 200 * body.count(b"{") + 70 * body.count(b"[") + 16 * body.count(b'"')
 
 
 def _shares(rows: list[list[Any]]) -> Iterator[list[list[Any]]]:

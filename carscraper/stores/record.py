@@ -6,12 +6,11 @@ import contextlib
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import orjson
 
 from carscraper.api.rows import SpecColumns, TypedRow, spec_columns, typed_row
-from carscraper.items import Car, SpecGroups
+from carscraper.items import Car
 from carscraper.weighed import WeighedCache, compact
 
 _SPECS = 8 * 1024**2
@@ -73,14 +72,14 @@ class Records:
         self._made: WeighedCache[bytes, Specs] = WeighedCache(_SPECS)
         """By digest."""
 
-    def specs(self, groups: Any, text: bytes) -> Specs:
-        """Of the groups of a specification, and their JSON. Raises what those without the shape of groups lead to: one
-        of `SHAPELESS`.
+    def specs(self, text: bytes) -> Specs:
+        """Of the groups of a specification as JSON. Raises what those without the shape of groups lead to: one of
+        `SHAPELESS`.
         """
         digest = hashlib.blake2b(text, digest_size=_DIGEST).digest()
         specs = self._made.get(digest)
         if specs is None:
-            specs = Specs(digest, spec_columns(groups))
+            specs = Specs(digest, spec_columns(orjson.loads(text)))
             self._made.put(digest, specs, len(orjson.dumps(specs.columns, default=str)))
         return specs
 
@@ -94,16 +93,15 @@ class Draft:
 
     def __init__(self, car: Car, records: Records) -> None:
         """Raises `orjson.JSONEncodeError` for a car that JSON cannot hold."""
-        groups = car.car_specs
         orjson.dumps((car.id, car.url, car.scraped_at))
         self.id, self.url, self.scraped_at = car.id, car.url, car.scraped_at
-        self._specs_json = groups.json if isinstance(groups, SpecGroups) else compact(orjson.dumps(groups))
+        self._specs_json = car.specs_json
         self._attrs_json = compact(orjson.dumps(car.car_attrs))
         self._records = records
         self._specs: Specs | None = None
         self._record: Record | None = None
         with contextlib.suppress(*SHAPELESS):  # then `record` says so
-            self._specs = records.specs(groups, self._specs_json)
+            self._specs = records.specs(self._specs_json)
 
     @property
     def size(self) -> int:
@@ -132,7 +130,7 @@ class Draft:
         return self._record
 
     def _make(self) -> Record:
-        specs = self._specs or self._records.specs(orjson.loads(self._specs_json), self._specs_json)
+        specs = self._specs or self._records.specs(self._specs_json)
         row = typed_row(orjson.loads(self._attrs_json), specs.columns)
         digest = hashlib.blake2b(self._attrs_json, digest_size=_DIGEST)
         digest.update(specs.digest)

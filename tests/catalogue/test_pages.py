@@ -15,7 +15,7 @@ from carscraper.api.endpoints import search_url
 from carscraper.catalogue.pages import ListingPage, Walks, read_page, read_specs, time_text
 from carscraper.demo.catalogue import Catalogue
 from carscraper.exceptions import ApiError
-from carscraper.items import PageRead, SpecGroups
+from carscraper.items import PageRead
 from tests.api import samples
 
 BASE = "http://site/fw/public"
@@ -168,10 +168,11 @@ def test_a_pushed_page_is_followed_by_its_next_alone() -> None:
 
 
 def test_a_specification_that_the_api_does_not_have_is_empty() -> None:
-    assert read_specs(404, b"<html>") == (SpecGroups(), {})
-    groups, deviations = read_specs(200, samples.body(samples.specs()))
-    assert (groups, deviations) == (samples.specs()["data"][0], {})
-    assert json.loads(groups.json) == samples.specs()["data"][0]
+    nothing, deviations = read_specs(404, b"<html>")
+    assert (nothing.groups, nothing.json, deviations) == ([], b"[]", {})
+    specification, deviations = read_specs(200, samples.body(samples.specs()))
+    assert (specification.groups, deviations) == (samples.specs()["data"][0], {})
+    assert json.loads(specification.json) == samples.specs()["data"][0]
     with pytest.raises(ApiError):
         read_specs(200, b"{}")
 

@@ -1,9 +1,9 @@
-"""Which of a page's listings wait for a request, and how much memory parsed specifications take."""
+"""Which of a page's listings wait for a request, what is looked up, and how much memory known specifications take."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,25 +15,28 @@ from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 
 from carscraper.api.search_page import Listing
-from carscraper.catalogue.pages import read_specs
 from carscraper.items import Car
+from carscraper.responses.known_specs import KnownSpec, KnownSpecs, weight
 from carscraper.spiders import cars
 from carscraper.spiders.cars import CarsSpider
 from scrapy_durable.responses.contract import StoredResponse
 
 SPEC = b'{"data":[[{"title":"a","attrs":[{"label":"x","value":"1"}]}]]}'
+GROUPS = [{"title": "a", "attrs": [{"label": "x", "value": "1"}]}]
 
 
 class Store:
     """As much of a response store as the spider asks."""
 
-    def __init__(self, *keys: str) -> None:
+    def __init__(self, *keys: str, fetched_at: float = 0.0) -> None:
         self.keys = set(keys)
+        self.fetched_at = fetched_at
         self.asked: list[list[str]] = []
 
     async def get_many(self, keys: Sequence[str], max_age: float) -> dict[str, StoredResponse]:
         self.asked.append(list(keys))
-        return {key: StoredResponse(key, 200, "http://a.test/", 0.0, SPEC) for key in self.keys & set(keys)}
+        found = self.keys & set(keys)
+        return {key: StoredResponse(key, 200, "http://a.test/", self.fetched_at, SPEC) for key in found}
 
 
 @pytest.fixture
@@ -90,27 +93,77 @@ def test_nothing_is_looked_up_again_when_nothing_has_come(
     assert len(store.asked) == 1
 
 
-def memory(value: Any) -> int:
-    inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
-    return sys.getsizeof(value) + sum(map(memory, inner))
+def test_a_spec_that_is_known_is_not_looked_up_again(
+    spider: CarsSpider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spider, "_now", lambda: 1e9)
+    store = Store("a/2020", "b/2020", fetched_at=1e9)
+    for asked in ([["a/2020", "b/2020", "c/2020"]], [["c/2020"]]):
+        store.asked.clear()
+        found = outputs(spider, store, monkeypatch, fetched_meanwhile=[])
+        assert [one.id for one in found if isinstance(one, Car)] == ["1", "2"]
+        assert [one.car_specs for one in found if isinstance(one, Car)] == [GROUPS, GROUPS]
+        assert store.asked == asked
+
+
+def test_a_known_spec_is_looked_up_again_once_it_is_too_old(
+    spider: CarsSpider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1e9
+    monkeypatch.setattr(spider, "_now", lambda: now)
+    store = Store("a/2020", "b/2020", "c/2020", fetched_at=now)
+    outputs(spider, store, monkeypatch, fetched_meanwhile=[])
+    now += spider._config.spec_ttl
+    store.asked.clear()
+    outputs(spider, store, monkeypatch, fetched_meanwhile=[])
+    assert store.asked == [["a/2020", "b/2020", "c/2020"]]
+
+
+def answer_with(attrs: list[Any]) -> bytes:
+    return orjson.dumps({"data": [[{"title": None, "attrs": attrs}]]})
 
 
 @pytest.mark.parametrize(
-    "attrs",
+    "body",
     [
-        [{"label": f"Label {number}", "value": f"{number} mm"} for number in range(100)],
-        [{"label": "", "value": ""}] * 1000,
-        [{"a": number} for number in range(1000)],
-        [{}] * 1000,
-        [[]] * 1000,
-        ["ab"] * 1000,
-        ["é中😀"] * 1000,
-        ["a" * 1000 + "😀"] * 10,
+        answer_with([{"label": f"Label {number}", "value": f"{number} mm"} for number in range(100)]),
+        answer_with([]),
+        answer_with(["é中😀"] * 1000),
+        answer_with([{f"name {number}": [number, "x" * 80]} for number in range(1000)]),
+        orjson.dumps({"data": [[{"title": number} for number in range(1000)]], "x" * 64: "é" * 80}),
     ],
-    ids=["usual", "empty texts", "small objects", "empty objects", "empty arrays", "short", "wide", "long"],
+    ids=["usual", "nothing", "wide", "many odd paths", "odd throughout"],
 )
-def test_parsed_specs_are_weighed_by_no_less_than_the_memory_that_they_take(attrs: list[Any]) -> None:
-    body = orjson.dumps({"data": [[{"title": None, "attrs": attrs}]]})
-    groups, _ = read_specs(200, body)
-    names = 50 * body.count(b'":')  # one text for all fields of that name
-    assert cars._memory_of(body) * 1.2 > memory(list(groups)) - names + 2 * len(body)
+def test_known_specs_are_weighed_by_no_less_than_the_memory_that_they_take(body: bytes) -> None:
+    KnownSpec.read(200, body, 1e9)
+    known = KnownSpecs()
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            known.put(f"code {number}/2020", KnownSpec.read(200, body, 1e9 + number))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    found = known.get("code 7/2020", 0.0)
+    assert found is not None
+    assert taken < 200 * weight(found)
+
+
+def test_known_specs_are_let_go_when_they_weigh_too_much_together() -> None:
+    one = KnownSpec.read(200, SPEC, 1e9)
+    known = KnownSpecs(most=2 * weight(one))
+    for key in ("a", "a", "b", "c"):
+        known.put(key, one)
+    assert [known.get(key, 0.0) for key in "abc"] == [None, one, one]
+
+
+def test_a_car_of_a_known_spec_has_groups_of_its_own() -> None:
+    specification = KnownSpec.read(200, SPEC, 1e9).specification
+    first, second = (Car(number, "", "", {}, specification) for number in ("1", "2"))
+    assert first.specs_json is second.specs_json
+    assert first.car_specs is not None
+    first.car_specs[0]["title"] = "b"
+    assert orjson.loads(first.specs_json) == [{**GROUPS[0], "title": "b"}]
+    assert second.car_specs == GROUPS
+    second.car_specs = None
+    assert second.specs_json == b"null"

@@ -2,9 +2,10 @@
 
 `python -m benchmarks.against COMMIT` checks the commit out beside this one, for as long as it takes. Each pair is a
 crawl by either, the order changing from pair to pair; the ratios are those of the pairs, with their median. `--jobdir`
-has both keep their frontier in a file, `--again` measures a second run on the same output directory, which finds its
-specifications stored. The exit status is 1 when a crawl did not keep every listing once, when one asked for
-more than the other, or when this checkout takes more than `--most` times as much user CPU time.
+has both keep their frontier in a file, `--databases` has both write to a MongoDB and a PostgreSQL of their own, empty
+at first; `--again` measures a second run on the same output directory, which finds its specifications stored. The exit
+status is 1 when a crawl did not keep every listing once, in all places, when one asked for more than the other, or when
+this checkout takes more than `--most` times as much user CPU time.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 from benchmarks.bench import static_copy
 from benchmarks.contestants import ROOT, Result, measure
+from tests.databases.looking import Databases, two_servers
 
 MEASURED = {"user": "user_s", "user and system": "cpu_s", "wall": "wall_s", "peak memory": "peak_mb"}
 
@@ -34,18 +37,25 @@ def checkout(commit: str) -> Iterator[Path]:
 
 
 def run_pairs(
-    other: Path, *, listings: int, page_size: int, pairs: int, name: str, again: bool
+    other: Path, *, listings: int, page_size: int, pairs: int, name: str, again: bool, databases: bool
 ) -> Iterator[tuple[Result, Result]]:
     """What this checkout and the other one took, pair by pair."""
-    with static_copy(listings, page_size) as url:
+    with static_copy(listings, page_size) as url, ExitStack() as stack:
+        servers = stack.enter_context(two_servers()) if databases else None
         for number in range(pairs):
             found = {}
             for root in (ROOT, other) if number % 2 else (other, ROOT):
                 with tempfile.TemporaryDirectory() as directory:
                     output, log = Path(directory) / "output", Path(directory) / "log"
                     output.mkdir()
+                    fresh = Databases(servers.mongo, servers.postgres) if servers else None
                     for _ in range(2 if again else 1):
-                        found[root] = measure(name, url, page_size, output, log, root=root)
+                        found[root] = measure(
+                            name, url, page_size, output, log, root=root, env=fresh.env if fresh else None
+                        )
+                    if fresh and fresh.counts() != (listings, listings):
+                        print(f"MongoDB and PostgreSQL hold {fresh.counts()}", file=sys.stderr)
+                        found[root] = replace(found[root], status=1)
                     if not found[root].complete(listings):
                         print(log.read_text(errors="replace")[-4_000:], file=sys.stderr)
             yield found[ROOT], found[other]
@@ -84,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--jobdir", action="store_true")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--databases", action="store_true")
     parser.add_argument("--most", type=float, default=1.05)
     options = parser.parse_args(arguments)
     pairs = []
@@ -95,6 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             pairs=options.pairs,
             name="jobdir" if options.jobdir else "ours",
             again=options.again,
+            databases=options.databases,
         ):
             pairs.append(pair)
             print(line(pair), flush=True)

@@ -50,7 +50,7 @@ class TableExporter(BaseItemExporter):
         self._places, columns = _chosen(self._table.columns, self.fields_to_export)
         self.encoder = self.make_encoder(columns, self._kwargs)
         self._waiting: list[Row] = []
-        self._ready: WeighedCache[int, tuple[bytes, SpecColumns]] = WeighedCache(_SPECS)
+        self._ready: WeighedCache[bytes, SpecColumns] = WeighedCache(_SPECS)
 
     @abstractmethod
     def make_encoder(self, columns: Sequence[Column], options: dict[str, Any]) -> Encoder:
@@ -80,12 +80,11 @@ class TableExporter(BaseItemExporter):
         self._file.write(self.encoder.end())
 
     def _specs(self, text: bytes) -> SpecColumns:
-        # By identity, which is safe while the text is held here: cars of one specification share it.
-        ready = self._ready.get(id(text))
+        ready = self._ready.get(text)
         if ready is None:
-            ready = text, spec_columns(orjson.loads(text))
-            self._ready.put(id(text), ready, len(text))
-        return ready[1]
+            ready = spec_columns(orjson.loads(text))
+            self._ready.put(text, ready, len(text))
+        return ready
 
     def _write_waiting(self) -> None:
         rows, self._waiting = self._waiting, []  # also when the disk refuses: never twice

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from redis.asyncio import Redis
 
-from tests.crawling import FULL_SPEED
+from scrapy_durable.frontier.contract import DeadLettered, Entry, Held, Outbox, SlotLimit
+from scrapy_durable.frontier.redis import RedisFrontier
+from scrapy_durable.frontier.redis_server import RedisKeys
 from tests.hostile.conftest import SECONDS, Start
+from tests.raw_site import RawCatalogue, RawSite, http
 from tests.redis_server import RedisServer
 from tests.standin import ROOT, StandIn
 
@@ -147,24 +151,42 @@ def queue(redis_url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-def test_what_is_in_redis(site: StandIn, start: Start) -> None:
-    """Crawl, callbacks, slots, workers, reasons of dead letters: whoever can write to Redis can write them."""
-    site.faults([{"match": "/specs/", "fault": "status", "status": 500}])
+async def _put(port: int, crawl_id: str) -> None:
+    """Queue what says `NASTY` wherever a queue has names: one element that waits, one that is dead."""
+    keys = RedisKeys(Redis(port=port), prefix="cars")
+    frontier = RedisFrontier(keys, worker=NASTY, limits={}, default_limit=SlotLimit(0))
+    await frontier.begin(crawl_id)
+    payload = json.dumps({"v": 1, "url": f"http://h/{NASTY}", "callback": NASTY}).encode()
+    await frontier.exchange(Outbox(entries=[Entry(1, NASTY, NASTY, payload)]), 0)
+    [lease] = (await frontier.exchange(Outbox(), 1)).leases
+    dead = DeadLettered(Held(lease.key, lease.token), NASTY)
+    await frontier.exchange(Outbox(dead_lettered=[dead], entries=[Entry(2, NASTY, NASTY, payload)]), 0)
+    await frontier.close()
+
+
+@pytest.mark.parametrize("crawl_id", ["20241120T101500Z-3f9a1c", NASTY], ids=["ours", "nasty"])
+@pytest.mark.parametrize(
+    "command", [("status",), ("dead",), ("status", "--json"), ("dead", "--json")], ids=" ".join
+)
+def test_what_is_in_redis(command: tuple[str, ...], crawl_id: str) -> None:
+    """Crawl, callbacks, slots, workers, addresses, reasons of dead letters: who can write to Redis can write them."""
     with RedisServer() as server:
-        settings: Mapping[str, object] = {**FULL_SPEED, "RETRY_TIMES": 0}
-        run = start("-a", "limit=5", settings=settings, redis_url=server.url)
+        asyncio.run(_put(server.port, crawl_id))
+        done = queue(server.url, *command)
+    assert_plain(done.stdout)
+    assert_plain(done.stderr)
+    assert "gnp.exe" in done.stdout + done.stderr, "it is shown, but for what a terminal obeys"
+
+
+@pytest.mark.parametrize("level", ["DEBUG", "WARNING"])
+def test_an_encoding_that_nobody_knows(start: Start, level: str) -> None:
+    """Valid UTF-8, which gets through HTTP where plain control characters do not: CSI in one character, and bidi."""
+    header = "Content-Encoding: \u202egnp.exe\u009b31m\u2066".encode().decode("latin-1")
+    catalogue = RawCatalogue(3)
+    catalogue.specs[catalogue.spec_path(0)] = http(b"{}", header)
+    with RawSite(catalogue) as site:
+        run = start(api_url=site.url, settings={"RETRY_TIMES": 0, "LOG_LEVEL": level})
         assert run.wait(SECONDS) == 1, run.log
-        with server.client() as client:
-            for key in list(client.scan_iter("{cars}:*")):
-                if client.type(key) != b"hash":
-                    continue
-                for name, value in client.hgetall(key).items():
-                    for field in (b"reason", b"callback", b"slot", b"worker"):
-                        if field in value:
-                            nasty = re.sub(rb"status 500|parse_spec", NASTY.encode(), value)
-                            client.hset(key, name, nasty)
-            before = server.url
-        for arguments in (("status",), ("dead",), ("status", "--json"), ("dead", "--json")):
-            done = queue(before, *arguments)
-            assert_plain(done.stdout)
-            assert_plain(done.stderr)
+    assert "gnp.exe" in run.log
+    assert_plain(run.log)
+    assert_plain((run.place / "run.json").read_text())

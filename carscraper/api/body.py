@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import orjson
 
@@ -14,7 +15,13 @@ what writes JSON here 254.
 """
 LARGEST_LISTING = 256 * 1024
 """Bytes of JSON that a listing may have; one has about 2 KB."""
+MOST_VALUES = 4096
+"""Values that a listing may have, lists and objects and what is in them; one has about sixty. Three bytes of JSON are
+enough for one that takes up a hundred times as much memory.
+"""
 _ALL_BUT_BRACKETS = bytes(set(range(256)).difference(b"[]{}"))
+_USUAL_VALUES = 200
+"""Commas in the JSON of a listing, about and rather too many."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -67,12 +74,26 @@ def excess(entry: object) -> str | None:
     """What is too much of a listing, in words; None when it is within its bounds."""
     if is_deep(entry):
         return f"is nested deeper than {DEEPEST} levels"
+    if (values := sum(map(len, _levels(entry)))) > MOST_VALUES:
+        return f"has {values} values, where {MOST_VALUES} are enough"
     size = len(orjson.dumps(entry))
     return f"has {size} bytes, where {LARGEST_LISTING} are enough" if size > LARGEST_LISTING else None
 
 
 def is_deep(value: object) -> bool:
     """Whether a value has more than `DEEPEST` levels of lists and objects."""
+    return sum(1 for _ in _levels(value)) > DEEPEST
+
+
+def may_have_many_values(body: bytes, listings: int) -> bool:
+    """False when none of so many listings in a body of JSON has many more values than `MOST_VALUES`, as is seen of
+    nearly every answer without a look at them.
+    """
+    return body.count(b",") > MOST_VALUES + _USUAL_VALUES * listings
+
+
+def _levels(value: object) -> Iterator[list[object]]:
+    """The values in a list or an object, then those in them, and so on, one level deeper than allowed at most."""
     level = [value]
     for _ in range(DEEPEST + 1):
         level = [
@@ -82,5 +103,5 @@ def is_deep(value: object) -> bool:
             for inner in (outer.values() if isinstance(outer, dict) else outer)
         ]
         if not level:
-            return False
-    return True
+            return
+        yield level

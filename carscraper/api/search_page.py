@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
-from carscraper.api.body import LARGEST_LISTING, excess, may_be_deep, read_object, shown, step
+from carscraper.api.body import (
+    LARGEST_LISTING,
+    excess,
+    may_be_deep,
+    may_have_many_values,
+    read_object,
+    shown,
+    step,
+)
 from carscraper.api.deviations import MISSING, Deviations, coerced_code, coerced_id, coerced_year, note
 from carscraper.api.endpoints import key_problem, web_url
 from carscraper.exceptions import ApiError
@@ -158,8 +166,10 @@ def parse_search_page(body: bytes) -> SearchPage:
     links = _object(found, top, "links")
     misfits: list[Misfit] = []
     featured_misfits: list[Misfit] = []
-    weigh = len(body) > LARGEST_LISTING or may_be_deep(body)
-    listings = _listings(top.get("data", _MISSING), "data", misfits, found, weigh=weigh)
+    data = top.get("data", _MISSING)
+    number = len(data) if type(data) is list else 0
+    weigh = len(body) > LARGEST_LISTING or may_be_deep(body) or may_have_many_values(body, number)
+    listings = _listings(data, "data", misfits, found, weigh=weigh)
     featured = _featured(meta, featured_misfits, found, weigh=weigh)
     return SearchPage(
         _meta(found, meta, told="meta" in top),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_BATCH_BYTES = 12 * 1024**2
+_BATCH_BYTES = 8 * 1024**2
 """Bytes of records that fill a batch, however few they are: 500 records have 8 MB."""
 _ROOM_BYTES = 2 * _BATCH_BYTES
 """Bytes of records that wait for the disk at most, beside those that are being committed."""
@@ -38,9 +38,9 @@ class JsonBatchesPipeline:
     """Keeps every `Car`, and in the ledger every `PageRead`, `OddSpec` and `SetAside`, in batches under
     `CARS_OUTPUT_DIR`; those of a search in a directory of its own below it.
 
-    A batch is committed when it holds `CARS_BATCH_SIZE` records or 12 MiB, or is `CARS_BATCH_SECONDS` old, in a
+    A batch is committed when it holds `CARS_BATCH_SIZE` records or 8 MiB, or is `CARS_BATCH_SECONDS` old, in a
     thread, one at a time. When the disk is slower than the crawl, `process_item` waits, so at most four batches, or
-    24 MiB, are held in memory beside the one that is being written. When the disk refuses, the crawl is stopped with
+    16 MiB, are held in memory beside the one that is being written. When the disk refuses, the crawl is stopped with
     the reason `output_failed`; what was not committed is not acknowledged, and comes again in the next run. (This is
     a `DurableStore`.)
 

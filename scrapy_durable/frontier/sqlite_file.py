@@ -94,7 +94,11 @@ class FrontierFile:
     def _connect(self, *, create: bool) -> sqlite3.Connection:
         """Open the database, made when it is absent; a file that is not ours is never opened for writing."""
         if self._path is None:
-            connection = sqlite3.connect(":memory:", isolation_level=None)
+            # A file of SQLite's own that has no name, and is gone with the connection: what the cache cannot hold goes
+            # there, so that a queue takes up disk and not memory.
+            connection = sqlite3.connect("", isolation_level=None)
+            connection.execute("PRAGMA journal_mode = MEMORY")
+            connection.execute("PRAGMA cache_size = -16384")
             connection.executescript(_schema())
             return connection
         if create and not self._path.exists():

@@ -74,7 +74,7 @@ def excess(entry: object) -> str | None:
     """What is too much of a listing, in words; None when it is within its bounds."""
     if is_deep(entry):
         return f"is nested deeper than {DEEPEST} levels"
-    if (values := sum(map(len, _levels(entry)))) > MOST_VALUES:
+    if (values := count_values(entry)) > MOST_VALUES:
         return f"has {values} values, where {MOST_VALUES} are enough"
     size = len(orjson.dumps(entry))
     return f"has {size} bytes, where {LARGEST_LISTING} are enough" if size > LARGEST_LISTING else None
@@ -83,6 +83,11 @@ def excess(entry: object) -> str | None:
 def is_deep(value: object) -> bool:
     """Whether a value has more than `DEEPEST` levels of lists and objects."""
     return sum(1 for _ in _levels(value)) > DEEPEST
+
+
+def count_values(value: object) -> int:
+    """How many values are in a list or an object, and in those in them, as deep as allowed."""
+    return sum(map(len, _levels(value)))
 
 
 def may_have_many_values(body: bytes, listings: int) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from carscraper.api.body import DEEPEST, is_deep, may_be_deep, read_object, shown, step
+from carscraper.api.body import DEEPEST, count_values, is_deep, may_be_deep, read_object, shown, step
 from carscraper.api.deviations import MISSING, Deviations, note
 from carscraper.exceptions import ApiError
 
@@ -14,6 +14,8 @@ _TOP_FIELDS = frozenset({"data"})
 _GROUP_FIELDS = frozenset({"title", "attrs"})
 _ATTR_FIELDS = frozenset({"label", "value"})
 _NEW = "new field"
+MOST_VALUES = 20_000
+"""Values that a specification may have which departs from the known shape; one has about four hundred."""
 _DATA = "specs.data"
 
 
@@ -38,6 +40,8 @@ def parse_specs(body: bytes) -> Specs:
         return Specs(plain, {})
     if may_be_deep(body) and is_deep(top):
         raise ApiError("data", f"is nested deeper than {DEEPEST} levels")
+    if body.count(b",") > MOST_VALUES and (values := count_values(top)) > MOST_VALUES:
+        raise ApiError("data", f"has {values} values, where {MOST_VALUES} are enough")
     found: Deviations = {}
     for name in top.keys() - _TOP_FIELDS:
         note(found, f"specs.{step(name)}", top[name], _NEW)

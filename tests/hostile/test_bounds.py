@@ -326,6 +326,37 @@ def test_a_listing_of_half_a_megabyte_costs_itself(tmp_path: Path) -> None:
     assert "bytes, where 262144 are enough" in aside["problem"]
 
 
+EMPTY = [{}] * 50_000
+"""In JSON 200 KB; in memory twenty times as much."""
+
+
+def test_listings_of_many_small_values_cost_themselves(tmp_path: Path) -> None:
+    """Each waits for a specification of its own, so in a request of its own."""
+    catalogue = RawCatalogue(96)
+    for one in catalogue.listings[:80]:
+        one["attributes"]["extra"] = EMPTY
+    for one in catalogue.listings[80:]:
+        one["attributes"]["extra"] = EMPTY[:4000]
+    status, run, _ = watched(catalogue, tmp_path, settings={"CARS_PAGE_SIZE": 16})
+    assert status == 1
+    assert with_specs(run) == set(catalogue.ids[80:])
+    aside = run.run_json()["set_aside"]
+    assert {one["id"] for one in aside} == set(catalogue.ids[:80])
+    assert all("values, where 4096 are enough" in one["problem"] for one in aside)
+
+
+def test_specifications_of_many_small_values_cost_themselves(tmp_path: Path) -> None:
+    catalogue = RawCatalogue(100)
+    for number in range(90):
+        groups = [{"title": f"{number}", "attrs": EMPTY[: 50_000 if number < 80 else 18_000]}]
+        catalogue.specs[catalogue.spec_path(number)] = gzipped(json.dumps({"data": [groups]}).encode())
+    status, run, _ = watched(catalogue, tmp_path)
+    assert status == 1
+    assert with_specs(run) == set(catalogue.ids[80:])
+    assert reasons(run).keys() == set(catalogue.ids[:80])
+    assert all("values, where 20000 are enough" in reason for reason in reasons(run).values())
+
+
 def test_listings_as_large_as_they_may_be_are_kept_within_the_same_memory(tmp_path: Path) -> None:
     """The counterpart, whose listings do not go into one request: four pages of 4 MB at once."""
     catalogue = RawCatalogue(64, shared=True)
@@ -337,10 +368,10 @@ def test_listings_as_large_as_they_may_be_are_kept_within_the_same_memory(tmp_pa
     assert sum("/specs/" in target for target in site.targets) == 1
 
 
-@pytest.mark.parametrize("listings", [1, 25])
+@pytest.mark.parametrize("listings", [1, 100])
 def test_300_000_unknown_names_on_one_page_are_not_said_one_by_one(tmp_path: Path, listings: int) -> None:
     """On one listing, which is more than one may have, or spread over several, which are kept as they came."""
-    catalogue = RawCatalogue(30)
+    catalogue = RawCatalogue(120)
     for number in range(listings):
         each = 300_000 // listings
         names = range(number * each, (number + 1) * each)

@@ -116,6 +116,21 @@ def test_listings_as_large_as_they_may_be_are_kept_everywhere_within_the_same_me
     assert_everywhere(catalogue, set(catalogue.ids), tmp_path, databases)
 
 
+def test_pages_of_records_as_large_as_they_may_be_are_kept_everywhere_within_the_same_memory(
+    databases: Databases, tmp_path: Path
+) -> None:
+    """Ten pages of 4 MB, whose listings each wait for a specification of their own; as many at once as by default."""
+    catalogue = RawCatalogue(160)
+    for number, one in enumerate(catalogue.listings):
+        one["attributes"]["description"] = f"{number} " * (240_000 // len(f"{number} "))
+        catalogue.specs[catalogue.spec_path(number)] = gzipped(spec(LARGEST, number))
+    few = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 4, "CARS_PAGE_SIZE": 16}
+    status, run = watched(catalogue, tmp_path, databases.env, FULL_MEMORY, **few)
+    assert status == 0, run.log
+    assert with_specs(run) == set(catalogue.ids)
+    assert_everywhere(catalogue, set(catalogue.ids), tmp_path, databases)
+
+
 def test_databases_that_are_down_take_up_disk_and_not_memory(tmp_path: Path) -> None:
     """Records as large as they may be wait for both of them."""
     catalogue = RawCatalogue(300)

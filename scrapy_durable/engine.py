@@ -132,10 +132,12 @@ def site_of(crawler: Crawler, request: Request) -> str:
 
 
 def space_out(crawler: Crawler, site: str, seconds: float) -> None:
-    """Have the downloader wait so long between two requests of a site. `engine.downloader.slots` is a dictionary."""
+    """Have the downloader wait so long between two requests of a site, and not longer by chance: what is leased one by
+    one at such intervals would gather there. `engine.downloader.slots` is a dictionary.
+    """
     slot = crawler.engine.downloader.slots.get(site)
     if slot is not None:
-        slot.delay = seconds
+        slot.delay, slot.jitter = seconds, 0.0
 
 
 def connect_with(

@@ -222,7 +222,12 @@ class Leases(Participant):
         """
         for request in [request for request in self._tasks if request not in downloading]:
             task = self._tasks[request]
-            self.note_downloaded(task)
+            if task.outcome is None:
+                self.note_unsent(
+                    task
+                )  # answered by a middleware, or dropped: else it would have left the downloader
+            else:
+                self.note_downloaded(task)
             task.waits = False
             if request in scraping:
                 continue

@@ -46,14 +46,14 @@ class Config:
     max_spec_bytes: int
     batch_size: int
     batch_seconds: float
-    max_sweeps: int
+    max_passes: int
     max_listings: int
     max_drift: float
     min_kept_share: float
     schema_contract: str
     """`evolve` or `freeze`."""
     spool_max_bytes: int
-    store_patience: float
+    store_timeout: float
     share_with_group: bool
     leave_out: tuple[str, ...]
     delete_removed_after: float
@@ -78,13 +78,13 @@ class Config:
             max_spec_bytes=values.whole("CARS_MAX_SPEC_BYTES", 1024, LARGEST),
             batch_size=values.whole("CARS_BATCH_SIZE", 1, 100_000),
             batch_seconds=values.fraction("CARS_BATCH_SECONDS", 0.01, 1.0),
-            max_sweeps=values.whole("CARS_MAX_SWEEPS", 1, 100),
+            max_passes=values.whole("CARS_MAX_PASSES", 1, 100),
             max_listings=values.whole("CARS_MAX_LISTINGS", 1, 999_999_999),
             max_drift=values.fraction("CARS_MAX_DRIFT", 0.0, 1.0),
             min_kept_share=values.fraction("CARS_MIN_KEPT_SHARE", 0.0, 1.0),
             schema_contract=values.one_of("CARS_SCHEMA_CONTRACT", "evolve", "freeze"),
             spool_max_bytes=values.whole("CARS_SPOOL_MAX_BYTES", 0, 2**50),
-            store_patience=values.fraction("CARS_STORE_PATIENCE", 0, 86_400),
+            store_timeout=values.fraction("CARS_STORE_TIMEOUT", 0, 86_400),
             share_with_group=values.switch("CARS_SHARE_WITH_GROUP"),
             leave_out=_attributes(values.several("CARS_LEAVE_OUT")),
             delete_removed_after=values.fraction("CARS_DELETE_REMOVED_AFTER", 0)

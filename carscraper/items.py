@@ -82,7 +82,7 @@ class Car(_WithSpecs):
 class PageRead:
     """A listing page that was read: what it named, and what it said of the whole."""
 
-    sweep: int
+    pass_number: int
     """Which walk over all pages it belongs to; 1 is the first."""
     offset: int
     """Position of its first listing in the catalogue, from 0."""

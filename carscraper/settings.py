@@ -66,7 +66,7 @@ CARS_MAX_LISTINGS = os.environ.get("CARS_MAX_LISTINGS", "1000000")
 that a walk ends even where every page brings something new. Far more than the 71,290 that there were.
 """
 
-CARS_MAX_SWEEPS = os.environ.get("CARS_MAX_SWEEPS", "4")
+CARS_MAX_PASSES = os.environ.get("CARS_MAX_PASSES", "4")
 """How often all listing pages are read at most, when listings come and go meanwhile."""
 
 CARS_MAX_DRIFT = os.environ.get("CARS_MAX_DRIFT", "0.05")
@@ -90,7 +90,7 @@ CARS_SPOOL_MAX_BYTES = os.environ.get("CARS_SPOOL_MAX_BYTES", str(1024**3))
 are used up, the crawl waits.
 """
 
-CARS_STORE_PATIENCE = os.environ.get("CARS_STORE_PATIENCE", "60")
+CARS_STORE_TIMEOUT = os.environ.get("CARS_STORE_TIMEOUT", "60")
 """Seconds that the end of a crawl waits for a database that takes nothing, 0 to 86400: as long as one restarts.
 What it has not taken by then is delivered by the next run.
 """

@@ -127,6 +127,6 @@ class Start(Participant):
         if self._task is None:
             return ()
         if self._has_ended and (items == 0 or self._task.outcome is not None):
-            self._task = None  # swept now
+            self._task = None  # removed now
             return ()
         return (self._request,)

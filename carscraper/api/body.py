@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -22,22 +23,45 @@ enough for one that takes up a hundred times as much memory.
 _ALL_BUT_BRACKETS = bytes(set(range(256)).difference(b"[]{}"))
 _USUAL_VALUES = 200
 """Commas in the JSON of a listing, about and rather too many."""
+_STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*+"|-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?', re.DOTALL)
+_LONGEST_NUMBER = 400
+"""Digits and signs; the largest integer that a float can hold has 309."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def read_object(body: bytes) -> dict[str, object]:
     """The JSON object that the body holds.
 
+    A number that no float can hold, such as `1e999`, is read as its text: it costs its field, not the body.
+
     Raises `ApiError` for anything else: an HTML page, a cut body, a byte order mark, NaN or Infinity, text
     that is not UTF-8, a lone surrogate (it could be read but never written again).
     """
     try:
-        value = orjson.loads(body)
+        value = _loads(body)
     except orjson.JSONDecodeError as error:
         raise ApiError("", f"the body is not JSON: {error}; it starts with {body[:40]!r}") from error
     if type(value) is not dict:
         raise ApiError("", f"the body is {shown(value)}, not an object")
     return value
+
+
+def _loads(body: bytes) -> object:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if "number is infinity" not in str(error):
+            raise
+    return orjson.loads(_STRING_OR_NUMBER.sub(_quote_infinite, body))
+
+
+def _quote_infinite(found: re.Match[bytes]) -> bytes:
+    """A string as it is, and a number too, unless it is beyond a float, or has more digits than anybody writes."""
+    text = found.group()
+    is_number = not text.startswith(b'"')
+    if is_number and (len(text) > _LONGEST_NUMBER or not math.isfinite(float(text))):
+        return b'"%b"' % text
+    return text
 
 
 def shown(value: object) -> str:

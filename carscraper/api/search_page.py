@@ -125,7 +125,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class Reject:
     """A listing whose id, code or year cannot be used, so that it is rejected; its neighbours are not affected."""
 
     id: str | None
@@ -137,17 +137,17 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """One answer of the search. `listings`, `misfits` and `featured` are all that it held."""
+    """One answer of the search. `listings`, `rejected` and `featured` are all that it held."""
 
     meta: Meta
     links: Links
     listings: tuple[Listing, ...]
     """In the order of the API: newest first, but for featured ones."""
-    misfits: tuple[Misfit, ...]
+    rejected: tuple[Reject, ...]
     """Of `data`."""
     featured: tuple[Listing, ...]
     """From `meta.featured_listings.data`; they may be in `listings` of this or another page too."""
-    featured_misfits: tuple[Misfit, ...]
+    featured_rejected: tuple[Reject, ...]
     """Of `meta.featured_listings.data`."""
     deviations: Deviations
     """Where the answer departs from its known shape, new fields included."""
@@ -164,20 +164,20 @@ def parse_search_page(body: bytes) -> SearchPage:
     _note_new(found, "", top, _TOP_FIELDS)
     meta = _object(found, top, "meta")
     links = _object(found, top, "links")
-    misfits: list[Misfit] = []
-    featured_misfits: list[Misfit] = []
+    rejected: list[Reject] = []
+    featured_rejected: list[Reject] = []
     data = top.get("data", _MISSING)
     number = len(data) if type(data) is list else 0
     weigh = len(body) > LARGEST_LISTING or may_be_deep(body) or may_have_many_values(body, number)
-    listings = _listings(data, "data", misfits, found, weigh=weigh)
-    featured = _featured(meta, featured_misfits, found, weigh=weigh)
+    listings = _listings(data, "data", rejected, found, weigh=weigh)
+    featured = _featured(meta, featured_rejected, found, weigh=weigh)
     return SearchPage(
         _meta(found, meta, told="meta" in top),
         _links(found, links, told="links" in top),
         listings,
-        tuple(misfits),
+        tuple(rejected),
         featured,
-        tuple(featured_misfits),
+        tuple(featured_rejected),
         found,
     )
 
@@ -240,7 +240,7 @@ def _links(found: Deviations, links: dict[str, Any], *, told: bool) -> Links:
 
 
 def _featured(
-    meta: dict[str, Any], misfits: list[Misfit], found: Deviations, *, weigh: bool
+    meta: dict[str, Any], rejected: list[Reject], found: Deviations, *, weigh: bool
 ) -> tuple[Listing, ...]:
     holder = meta.get("featured_listings")
     if holder is None or holder == []:  # an empty object may come as an empty list
@@ -254,11 +254,11 @@ def _featured(
     if type(entries) is not list:
         note(found, f"{path}.data", entries, "" if "data" in holder else MISSING)
         return ()
-    return _listings(entries, f"{path}.data", misfits, found, weigh=weigh)
+    return _listings(entries, f"{path}.data", rejected, found, weigh=weigh)
 
 
 def _listings(
-    entries: Any, path: str, misfits: list[Misfit], found: Deviations, *, weigh: bool
+    entries: Any, path: str, rejected: list[Reject], found: Deviations, *, weigh: bool
 ) -> tuple[Listing, ...]:
     """`weigh`: the body is so large, or has so many brackets, that one of them may go beyond its bounds."""
     if type(entries) is not list:
@@ -275,7 +275,7 @@ def _listings(
             given = coerced_id(entry.get("id")) if type(entry) is dict else None
             known_id = given if type(given) is str and _ID.fullmatch(given) else None
             where = f".{error.path}" if error.path else ""
-            misfits.append(Misfit(known_id, f"{path}[{position}]{where}", error.problem))
+            rejected.append(Reject(known_id, f"{path}[{position}]{where}", error.problem))
     return tuple(listings)
 
 

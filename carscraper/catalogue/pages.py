@@ -31,9 +31,9 @@ class ListingPage:
 
 
 def read_page(
-    body: bytes, url: str, *, sweep: int, limit: int | None, left_out: Sequence[str] = ()
+    body: bytes, url: str, *, pass_number: int, limit: int | None, left_out: Sequence[str] = ()
 ) -> ListingPage:
-    """The page that was fetched from `url` in that sweep, by a crawl with that `limit`.
+    """The page that was fetched from `url` in that pass, by a crawl with that `limit`.
 
     Raises `ApiError` when the body is no listing page, or another than the one that was asked for.
     """
@@ -43,7 +43,7 @@ def read_page(
     offset, further = page_offset(url), _readable_next(page)
     told = None if further is None else page_offset(further) - offset
     _check_place(page, offset, told)
-    rows = len(page.listings) + len(page.misfits)
+    rows = len(page.listings) + len(page.rejected)
     size = page_limit(url) or rows or 1
     follows = told is not None and leads_on(rows, told, size)
     step = told if told is not None and follows else _step(page, rows, offset, size)
@@ -56,18 +56,18 @@ def read_page(
     return ListingPage(
         list(wanted.values()),
         [
-            SetAside(url, misfit.path, misfit.problem, misfit.id)
-            for misfit in (*page.misfits, *page.featured_misfits)
+            SetAside(url, reject.path, reject.problem, reject.id)
+            for reject in (*page.rejected, *page.featured_rejected)
         ],
         PageRead(
-            sweep,
+            pass_number,
             offset,
             step,
             total,
-            [listing.id for listing in listings] + [misfit.id for misfit in page.misfits if misfit.id],
-            sum(misfit.id is None for misfit in page.misfits),
+            [listing.id for listing in listings] + [reject.id for reject in page.rejected if reject.id],
+            sum(reject.id is None for reject in page.rejected),
             last=page.links.is_last or (not follows and total is not None and offset + step >= total),
-            rejected=len(page.misfits),
+            rejected=len(page.rejected),
             specs=list({SpecKey(listing.code, listing.year).text: None for listing in wanted.values()}),
             deviations=page.deviations,
         ),
@@ -82,23 +82,23 @@ class Walks:
     def __init__(self, *, limit: int | None, most: int) -> None:
         self._limit = limit
         self._most = most
-        self._sweeps: dict[int, dict[int, PageRead]] = {}
+        self._passes: dict[int, dict[int, PageRead]] = {}
         self._pushed: dict[str, str | None] = {}
 
     def add(self, page: ListingPage, url: str) -> None:
         """Take in a page that was fetched from `url`; of a page fetched twice, the later one last."""
-        if page.read.sweep == 0:
+        if page.read.pass_number == 0:
             self._pushed[url] = page.next if page.read.ids else None
         else:
-            self._sweeps.setdefault(page.read.sweep, {})[page.read.offset] = page.read
+            self._passes.setdefault(page.read.pass_number, {})[page.read.offset] = page.read
 
     def absent(self) -> list[str]:
         """The pages that the crawl must have asked for, as those that are there say, in a few words each."""
         gaps = [url for url in self._pushed.values() if url and url not in self._pushed]
-        for sweep in range(1, max(self._sweeps, default=1) + 1):
-            pages = self._sweeps.get(sweep, {})
+        for pass_number in range(1, max(self._passes, default=1) + 1):
+            pages = self._passes.get(pass_number, {})
             expected = expected_pages(pages.values(), limit=self._limit, most=self._most)
-            gaps += [f"sweep {sweep}, offset {offset}" for offset in sorted(expected.difference(pages))]
+            gaps += [f"pass {pass_number}, offset {offset}" for offset in sorted(expected.difference(pages))]
         return gaps
 
 

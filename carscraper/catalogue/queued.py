@@ -31,7 +31,7 @@ LATEST = 3600.0
 """Seconds that a time from a queue may be ahead of this worker's: the clocks of two machines differ."""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
-_MOST_SWEEPS = 100
+_MOST_PASSES = 100
 _FARTHEST = 10**9 - 1
 """Offsets have nine digits at most."""
 
@@ -47,12 +47,12 @@ def queued_requests(
             offset = page_offset(url)
         except ApiError as error:
             return f"url: {error}"
-        if meta[DISTINCT] != str(arguments["sweep"]):
-            return f"meta.{DISTINCT}: not that of the sweep"
-        if arguments["sweep"] == 0:
+        if meta[DISTINCT] != str(arguments["pass_number"]):
+            return f"meta.{DISTINCT}: not that of the pass"
+        if arguments["pass_number"] == 0:
             return None if arguments["walk"] is None else "cb_kwargs.walk: there is none of what was pushed"
         if (arguments["walk"] is None) != (offset == 0):
-            return "cb_kwargs.walk: only the first page of a sweep has none"
+            return "cb_kwargs.walk: only the first page of a pass has none"
         return None if url == _own_page(url, offset) else "url: a page of another search"
 
     def _own_page(url: str, offset: int) -> str:
@@ -80,7 +80,7 @@ def queued_requests(
     return {
         "parse_page": Shape(
             arguments={
-                "sweep": whole(0, _MOST_SWEEPS),
+                "pass_number": whole(0, _MOST_PASSES),
                 "walk": either(exactly(None), _is_plan),
                 "idle": whole(0, AHEAD - 1),
             },

@@ -45,20 +45,20 @@ def plan(first: PageRead, *, limit: int | None, most: int) -> Plan:
     """How the walk goes on from its first page. Without a total, to the second page, and from there by following."""
     known = first.total
     if known is None:
-        known = 0 if first.last else _second(first.sweep, first.limit) + 1
+        known = 0 if first.last else _second(first.pass_number, first.limit) + 1
     return Plan(first.limit, min(known, limit or known, most))
 
 
-def called_for(plan: Plan, sweep: int, offset: int) -> range:
+def called_for(plan: Plan, pass_number: int, offset: int) -> range:
     """The pages that a page at that place calls for when it brings something new, or when it is the first one."""
-    begin = offset + plan.stride if offset else _second(sweep, plan.stride)
+    begin = offset + plan.stride if offset else _second(pass_number, plan.stride)
     return range(begin, min(plan.end, offset + AHEAD * plan.stride + 1), plan.stride)
 
 
 def followed_by(plan: Plan, read: PageRead, *, limit: int | None, most: int) -> int | None:
     """The page after one at the end of what was announced, or beyond; None after the last, and after any other."""
     after = read.offset + read.limit
-    begin = _second(read.sweep, plan.stride)
+    begin = _second(read.pass_number, plan.stride)
     pages = -((begin - plan.end) // plan.stride) if plan.end > begin else 0
     end = begin + pages * plan.stride if pages else plan.stride
     if read.last or after < end or after >= min(most, limit or most):
@@ -112,13 +112,13 @@ class Seen:
             del self._places[next(iter(self._places))]
         return found
 
-    def not_queued(self, plan: Plan, sweep: int, offsets: range) -> Generator[int]:
+    def not_queued(self, plan: Plan, pass_number: int, offsets: range) -> Generator[int]:
         """Those of the pages that this process has not queued yet; each counts as queued once the next is asked for.
 
         Several may be at it at once, and share what is to be queued. Whoever comes to the end has seen that all of its
         pages are queued, by itself or another: what another is still at then, or has left off at, comes from it too.
         """
-        queued = self._queued.setdefault((sweep, plan), _Queued())
+        queued = self._queued.setdefault((pass_number, plan), _Queued())
         others = []
         for offset in offsets:
             if offset in queued.under_way:
@@ -136,10 +136,10 @@ def expected_pages(pages: Iterable[PageRead], *, limit: int | None, most: int) -
     if 0 not in read:
         return {0}
     planned = plan(read[0], limit=limit, most=most)
-    expected = set(called_for(planned, read[0].sweep, 0))
+    expected = set(called_for(planned, read[0].pass_number, 0))
     for page in _fresh(list(read.values())):
         if page.offset:
-            expected.update(called_for(planned, page.sweep, page.offset))
+            expected.update(called_for(planned, page.pass_number, page.offset))
         after = followed_by(planned, page, limit=limit, most=most)
         if after is not None:
             expected.add(after)
@@ -165,6 +165,6 @@ def _fresh(pages: list[PageRead]) -> Iterator[PageRead]:
     return (page for page in pages if any(holders[listing] == 1 for listing in page.ids))
 
 
-def _second(sweep: int, stride: int) -> int:
-    """Where the second page begins: every second sweep is half a page off, so that its pages overlap those before."""
-    return stride if sweep % 2 else (stride + 1) // 2
+def _second(pass_number: int, stride: int) -> int:
+    """Where the second page begins: every second pass is half a page off, so that its pages overlap those before."""
+    return stride if pass_number % 2 else (stride + 1) // 2

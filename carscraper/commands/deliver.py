@@ -33,7 +33,7 @@ class Command(ScrapyCommand):
     """Delivers what earlier processes have left in the `spool/` of `CARS_OUTPUT_DIR`, searches included.
 
     A spool that a crawl has now is that crawl's to deliver. A database that takes nothing is given up after
-    `CARS_STORE_PATIENCE`.
+    `CARS_STORE_TIMEOUT`.
 
     Exit status 0: nothing waits any more. 1: something does, or was refused by a database; a line says what and why.
     2: refused at start.
@@ -113,7 +113,7 @@ async def _deliver_once(database: Database, root: Path, config: Config, refused:
         database,
         root,
         new_worker_name(),
-        Bounds(config.batch_size, config.batch_seconds, config.spool_max_bytes, config.store_patience),
+        Bounds(config.batch_size, config.batch_seconds, config.spool_max_bytes, config.store_timeout),
         records=Records(),
         on_set_aside=note,
         on_refused=stopped.set_result,

@@ -166,22 +166,22 @@ class Erasure:
             await store.close()
 
     async def _erase_pages(self, store: ResponseStore, crawl_id: str, keys: list[str], place: str) -> None:
-        """All pages of a sweep that has one of them, since each page tells how many listings there are. One who is
+        """All pages of a pass that has one of them, since each page tells how many listings there are. One who is
         killed on the way leaves pages that differ in that, so that the crawl, reparsed, cannot be called complete.
         """
         found: Counter[str] = Counter()
-        sweeps: dict[int, set[str]] = {}
+        passes: dict[int, set[str]] = {}
         unread = set(keys)
         async for stored in store.iterate(crawl_id):
             unread.discard(stored.key)
             if named := listings_in(stored.body, self._ids):
                 found.update(named)
-                sweeps.setdefault(PageName.parse(stored.key).sweep, set()).update(named)
+                passes.setdefault(PageName.parse(stored.key).pass_number, set()).update(named)
         if unread:
             self._fail(f"{place}: {len(unread)} cannot be read")
         lost = 0
         async for stored in store.iterate(crawl_id):
-            if gone := sweeps.get(PageName.parse(stored.key).sweep):
+            if gone := passes.get(PageName.parse(stored.key).pass_number):
                 # One that cannot be written again is no page any more: the crawl, reparsed, lacks it and says so.
                 body = leave_out_listings(stored.body, gone) or b""
                 lost += not await store.rewrite(crawl_id, stored.key, body)

@@ -1,4 +1,4 @@
-"""The end of a crawl: another sweep if listings may have slipped past, else the verdict, and what is published."""
+"""The end of a crawl: another pass if listings may have slipped past, else the verdict, and what is published."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from carscraper.monitoring.verdict import (
     cut_short,
     delivered,
     going_on,
-    needs_another_sweep,
+    needs_another_pass,
     reach_verdict,
 )
 from carscraper.output.archive import Archive, Kept
@@ -71,7 +71,7 @@ class Completeness(Lifecycle[Verdict]):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._config = Config.from_settings(crawler.settings)
-        self._deliveries = Deliveries(crawler, self._config.store_patience)
+        self._deliveries = Deliveries(crawler, self._config.store_timeout)
         self._writing = False
         """True from when nothing is waited for any more: then the files are written, whoever stops the process."""
         self._requests = 0
@@ -101,7 +101,7 @@ class Completeness(Lifecycle[Verdict]):
         while not all(store.durable >= store.received for store in durable_stores(self._crawler)):
             await asyncio.sleep(POLL / 10)
         reading = await asyncio.to_thread(read_ledger, self._archive)
-        return None if self._sweep_again(reading) else await self._conclude(reading, [], unfinished=0)
+        return None if self._read_again(reading) else await self._conclude(reading, [], unfinished=0)
 
     async def _read(self, published: bytes) -> Verdict:
         verdict = read_published(Verdict, published)
@@ -122,7 +122,7 @@ class Completeness(Lifecycle[Verdict]):
 
     async def _finish(self, scheduler: FrontierScheduler) -> Verdict | None:
         reading = await asyncio.to_thread(read_ledger, self._archive)
-        if self._sweep_again(reading):
+        if self._read_again(reading):
             return None
         workers = await scheduler.frontier.workers()
         self._requests = crawl_numbers(workers, scheduler.worker.name, scheduler.worker.own_numbers).requests
@@ -138,15 +138,15 @@ class Completeness(Lifecycle[Verdict]):
     def _keeps_crawl(self, verdict: Verdict) -> bool:
         return bool(verdict.given_up)
 
-    def _sweep_again(self, reading: Reading) -> bool:
+    def _read_again(self, reading: Reading) -> bool:
         """Send the spider over all pages again when listings may have slipped past. Never with a `limit`."""
         spider = _cars_spider(self._crawler)
-        if spider.limit or not needs_another_sweep(reading, self._config.max_sweeps):
+        if spider.limit or not needs_another_pass(reading, self._config.max_passes):
             return False
-        sweep = reading.sweeps + 1
-        logger.info("The catalogue moved while it was read; reading its pages again (sweep %d)", sweep)
-        self._crawler.stats.set_value("catalogue/sweeps", sweep)
-        self._crawler.engine.crawl(spider.page_request(0, self._config.page_size, sweep=sweep))
+        pass_number = reading.passes + 1
+        logger.info("The catalogue moved while it was read; reading its pages again (pass %d)", pass_number)
+        self._crawler.stats.set_value("catalogue/passes", pass_number)
+        self._crawler.engine.crawl(spider.page_request(0, self._config.page_size, pass_number=pass_number))
         return True
 
     async def _conclude(

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Deliveries:
-    """Of one crawl, to all databases that are set. One that stands still is given up after `patience` seconds."""
+    """Of one crawl, to all databases that are set. One that stands still is given up after `timeout` seconds."""
 
-    def __init__(self, crawler: Crawler, patience: float) -> None:
+    def __init__(self, crawler: Crawler, timeout: float) -> None:
         self._crawler = crawler
-        self._patience = patience
+        self._timeout = timeout
 
     async def wait(self) -> None:
         """Before the verdict, everything on its way shall have arrived."""
@@ -52,7 +52,7 @@ class Deliveries:
                 for lives in (False, True)
             )
             elsewhere, awaited = waiting_elsewhere(here=map(numbers, stores), gone=gone, living=living)
-            if not awaited or time.monotonic() > progress + self._patience:
+            if not awaited or time.monotonic() > progress + self._timeout:
                 return elsewhere
             if awaited != before:
                 before, progress = awaited, time.monotonic()

@@ -66,14 +66,14 @@ class Drift:
             self._last = f"{item.path}: {item.problem}"
         elif isinstance(item, PageRead):
             self._specs.update(item.specs)
-            if item.rejected and (item.sweep, item.offset) not in self._pages:
-                self._pages.add((item.sweep, item.offset))
+            if item.rejected and (item.pass_number, item.offset) not in self._pages:
+                self._pages.add((item.pass_number, item.offset))
                 self._count_rejected(item)
 
     def _count_rejected(self, page: PageRead) -> None:
         self._crawler.stats.inc_value("drift/rejected", page.rejected)
-        self._rejected[page.sweep] += page.rejected
-        rejected, total = self._rejected[page.sweep], page.total
+        self._rejected[page.pass_number] += page.rejected
+        rejected, total = self._rejected[page.pass_number], page.total
         if total is not None and total >= LEAST_LISTINGS and rejected > self._most * total:
             self._stop(f"{rejected} of {total} listings cannot be used")
 

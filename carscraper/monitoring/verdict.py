@@ -4,13 +4,13 @@ The catalogue moves while it is read: a listing added on top pushes the others d
 twice; one removed pulls them up, so that one may slip past between two pages. Two signs tell that nothing
 slipped past:
 
-- a *still* sweep: every page named the same total, and the pages held that many different listings;
-- *overlapping* pages, of any sweeps, from the top to the end. Newest come first and keep their order, so a
+- a *still* pass: every page named the same total, and the pages held that many different listings;
+- *overlapping* pages, of any passes, from the top to the end. Newest come first and keep their order, so a
   page holds all that there was between its first row and its last; when each page shares a row with the next
-  one, nothing that was there all the time can stand between them. Every second sweep is read in pages that
-  begin half a page later, so that its pages overlap those of the sweep before.
+  one, nothing that was there all the time can stand between them. Every second pass is read in pages that
+  begin half a page later, so that its pages overlap those of the pass before.
 
-A sweep that is not still, without an overlap all the way, is followed by another, up to a bound. Featured
+A pass that is not still, without an overlap all the way, is followed by another, up to a bound. Featured
 listings come out of their order; how many rows of a page are featured follows from its length, and an overlap
 counts only when it has more rows than that.
 
@@ -62,14 +62,14 @@ class Verdict:
     kept: int
     """Different listings kept."""
     expected: int
-    """Listings that there were, as the API said at the beginning of the last sweep; with a limit, or when it did
+    """Listings that there were, as the API said at the beginning of the last pass; with a limit, or when it did
     not say or said less than it showed, those that the pages named.
     """
     without_specs: int
     """Listings kept whose specs the API does not have."""
     spec_missing: list[str]
     """Ids of listings kept whose specs could not be had."""
-    sweeps: int
+    passes: int
     missing: list[str]
     """Ids of listings that the API named but that were neither kept nor set aside."""
     set_aside: list[SetAside]
@@ -95,32 +95,32 @@ class Reading:
     odd_specs: Sequence[OddSpec] = ()
 
     @property
-    def sweeps(self) -> int:
-        """How many sweeps have begun; 0 before the first page was read."""
-        return max((page.sweep for page in self.pages), default=0)
+    def passes(self) -> int:
+        """How many passes have begun; 0 before the first page was read."""
+        return max((page.pass_number for page in self.pages), default=0)
 
-    def sweep(self, number: int) -> list[PageRead]:
-        """The pages of one sweep in the order of the catalogue; of a page read twice, the later reading."""
-        pages = {page.offset: page for page in self.pages if page.sweep == number}
+    def pass_number(self, number: int) -> list[PageRead]:
+        """The pages of one pass in the order of the catalogue; of a page read twice, the later reading."""
+        pages = {page.offset: page for page in self.pages if page.pass_number == number}
         return [pages[offset] for offset in sorted(pages)]
 
     @property
     def deviations(self) -> Deviations:
         """Of each page and each specification once, sorted by path."""
         found: Deviations = {}
-        pages = {(page.sweep, page.offset): page.deviations for page in self.pages}
+        pages = {(page.pass_number, page.offset): page.deviations for page in self.pages}
         specs = {spec.key: spec.deviations for spec in self.odd_specs}
         for _, deviations in (*sorted(pages.items()), *sorted(specs.items())):
             add(found, deviations)
         return dict(sorted(found.items()))
 
 
-def needs_another_sweep(reading: Reading, max_sweeps: int) -> bool:
+def needs_another_pass(reading: Reading, max_passes: int) -> bool:
     """True when listings may have slipped past and another walk over the pages can find them."""
     reading = _believed(reading)
-    last = reading.sweep(reading.sweeps)
+    last = reading.pass_number(reading.passes)
     return (
-        0 < reading.sweeps < max_sweeps
+        0 < reading.passes < max_passes
         and _covers_all(last)
         and _ended_early(last) is None
         and not _is_still(last)
@@ -153,7 +153,7 @@ def reach_verdict(
     shape.
     """
     reading = _believed(reading)
-    last = reading.sweep(reading.sweeps)
+    last = reading.pass_number(reading.passes)
     named = {listing for page in reading.pages for listing in page.ids}
     aside = _still_aside(reading.set_aside, kept)
     aside_ids = {item.id for item in aside if item.id}
@@ -197,7 +197,7 @@ def reach_verdict(
                 f"named any begins at offset {end}"
             )
         elif not _is_still(last) and not _overlaps_to_the_end(reading.pages):
-            reasons.append(f"the catalogue moved too much in {reading.sweeps} sweeps to be sure")
+            reasons.append(f"the catalogue moved too much in {reading.passes} passes to be sure")
     catalogue_complete = not reasons
     for store, ids in sorted(refused.items()):
         reasons.append(f"{len(ids)} listings were set aside by {store}")
@@ -208,7 +208,7 @@ def reach_verdict(
         expected=expected,
         without_specs=without_specs,
         spec_missing=list(spec_missing),
-        sweeps=reading.sweeps,
+        passes=reading.passes,
         missing=missing,
         set_aside=[*aside, *_different(item for item in reading.set_aside if item.store)],
         given_up=list(given_up),
@@ -225,7 +225,7 @@ def api_change(reading: Reading, given_up: Sequence[GivenUp], max_drift: float) 
     Each listing and specification counts once, however often it was tried; a page without listings to be read counts
     as many as a page has.
     """
-    pages = reading.sweep(reading.sweeps)
+    pages = reading.pass_number(reading.passes)
     lost_pages = sum(dead.kind == "page" and dead.other_shape for dead in given_up)
     if lost_pages and not pages:
         return "no listing page can be read"
@@ -295,15 +295,15 @@ def believable(verdict: Verdict, before: int, min_kept_share: float) -> Verdict:
 
 
 def _believed(reading: Reading) -> Reading:
-    """The same without the totals of a sweep that has shown more listings than they say."""
+    """The same without the totals of a pass that has shown more listings than they say."""
     wrong = {
-        page.sweep
+        page.pass_number
         for page in reading.pages
         if page.total is not None and page.ids and page.offset >= page.total
     }
     if not wrong:
         return reading
-    pages = [replace(page, total=None) if page.sweep in wrong else page for page in reading.pages]
+    pages = [replace(page, total=None) if page.pass_number in wrong else page for page in reading.pages]
     return replace(reading, pages=pages)
 
 
@@ -346,9 +346,9 @@ def _is_still(pages: Sequence[PageRead]) -> bool:
 def _overlaps_to_the_end(pages: Sequence[PageRead]) -> bool:
     """True when overlapping pages lead from one that begins at the top to one that reaches the end.
 
-    Pages of sweep 0 are no part of the walk; they belong to whatever search somebody else asked for.
+    Pages of pass 0 are no part of the walk; they belong to whatever search somebody else asked for.
     """
-    pages = [page for page in pages if page.sweep and page.ids]
+    pages = [page for page in pages if page.pass_number and page.ids]
     out_of_order = [_featured(page, pages) for page in pages]
     holders: dict[str, list[int]] = {}
     for number, page in enumerate(pages):

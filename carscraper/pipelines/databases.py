@@ -100,7 +100,7 @@ class _DatabasePipeline:
             self._database,
             config.output_dir / "spool" / self.key,
             crawl_identity(self._crawler).worker,
-            Bounds(config.batch_size, config.batch_seconds, config.spool_max_bytes, config.store_patience),
+            Bounds(config.batch_size, config.batch_seconds, config.spool_max_bytes, config.store_timeout),
             records=self._drafts.records,
             on_set_aside=self._set_aside,
             on_refused=self._stop,
@@ -139,7 +139,7 @@ class _DatabasePipeline:
         stats.set_value(f"store/{self.key}/undelivered", self._delivery.undelivered)
 
     async def wait_until_delivered(self) -> None:
-        """Return when every record has reached the database, or it has stood still for `CARS_STORE_PATIENCE`."""
+        """Return when every record has reached the database, or it has stood still for `CARS_STORE_TIMEOUT`."""
         try:
             await self._open.take_over()
         except OSError as error:

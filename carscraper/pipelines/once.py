@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class OncePipeline:
     """Drops a `Car` whose listing this process has passed on before.
 
-    The API repeats featured listings on many pages, and a further sweep brings all of them again. Stores that
+    The API repeats featured listings on many pages, and a further pass brings all of them again. Stores that
     are keyed by listing id take the newer record, so they stand before this pipeline; a feed is written from
     top to bottom, and holds the first.
     """

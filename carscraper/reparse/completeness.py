@@ -34,7 +34,7 @@ class ReparseCompleteness(Completeness):
         logger.error("The crawl was not reparsed (%s); cars.json is as it was", reason)
         return None
 
-    def _sweep_again(self, reading: Reading) -> bool:
+    def _read_again(self, reading: Reading) -> bool:
         return False
 
     def _judge(self, reading: Reading, kept: Kept, dead: list[GivenUp], unfinished: int) -> Verdict:

@@ -138,7 +138,7 @@ class ReparseSpider(Spider):
                 return
             name = unread.pop(stored.key, None) or PageName.parse(stored.key)
             try:
-                page = self._page(stored, name.sweep)
+                page = self._page(stored, name.pass_number)
             except ApiError as error:
                 self.refused.append(GivenUp(stored.url, f"no answer: {error}"))
                 no_answers.append(_in_words(name))
@@ -151,11 +151,11 @@ class ReparseSpider(Spider):
         self.absent = [page for page in dict.fromkeys(absent) if page not in no_answers]
         self.finished = True
 
-    def _page(self, stored: StoredResponse, sweep: int) -> ListingPage:
+    def _page(self, stored: StoredResponse, pass_number: int) -> ListingPage:
         """A page without what shall not be kept, if that was decided on after it had been. Raises `ApiError`."""
         patterns = Config.from_settings(self.crawler.settings).leave_out
         body = leave_out(stored.body, patterns) if patterns else stored.body
-        return read_page(body, stored.url, sweep=sweep, limit=self.limit, left_out=patterns)
+        return read_page(body, stored.url, pass_number=pass_number, limit=self.limit, left_out=patterns)
 
     def without_specs(self) -> list[GivenUp]:
         """The specifications that the listings lack."""
@@ -184,7 +184,7 @@ class ReparseSpider(Spider):
 
 def _in_words(name: PageName) -> str:
     """A page as `Walks.absent` names it."""
-    return f"sweep {name.sweep}, offset {name.offset}"
+    return f"pass {name.pass_number}, offset {name.offset}"
 
 
 def reparse_spider(crawler: Crawler) -> ReparseSpider:

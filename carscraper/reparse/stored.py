@@ -21,7 +21,7 @@ class StoredPages:
 
     crawl_id: str
     names: list[PageName]
-    """At least one; by sweep, then by offset."""
+    """At least one; by pass, then by offset."""
     bytes: int
 
     @property
@@ -42,9 +42,11 @@ class StoredPages:
 
     @property
     def listings(self) -> int:
-        """How many listings there were when its last sweep began, or were asked for; 0 when the API did not say."""
-        last = self.names[-1].sweep
-        total = next((name.total for name in self.names if name.sweep == last and name.total is not None), 0)
+        """How many listings there were when its last pass began, or were asked for; 0 when the API did not say."""
+        last = self.names[-1].pass_number
+        total = next(
+            (name.total for name in self.names if name.pass_number == last and name.total is not None), 0
+        )
         limit = Search.from_arguments(self.arguments).limit
         return min(total, limit or total)
 

@@ -8,20 +8,20 @@ from typing import Self
 from urllib.parse import parse_qsl, urlencode
 
 _TEXT = re.compile(
-    r"page/(?P<crawl>[^/]+)/(?P<sweep>\d+)/(?P<offset>\d+)/(?P<time>\d+)/(?P<total>\d+|-)"
+    r"page/(?P<crawl>[^/]+)/(?P<pass_number>\d+)/(?P<offset>\d+)/(?P<time>\d+)/(?P<total>\d+|-)"
     r"\?(?P<query>[^#]*)(?:#(?P<origin>.*))?"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PageName:
-    """A listing page of a crawl. Names sort by sweep, then by offset, then by time.
+    """A listing page of a crawl. Names sort by pass, then by offset, then by time.
 
     A page that was fetched twice, as after a kill, is kept twice: the crawl may hold records of both.
     """
 
     crawl_id: str
-    sweep: int
+    pass_number: int
     """Which walk over all pages it belongs to; 0: an address that somebody pushed."""
     offset: int
     """Position of its first listing in the catalogue, from 0 to 999,999,999."""
@@ -41,7 +41,7 @@ class PageName:
         query = urlencode(sorted(self.arguments.items()))
         total = "-" if self.total is None else self.total
         origin = f"#{self.origin}" if self.origin else ""
-        return f"page/{self.crawl_id}/{self.sweep:03d}/{self.offset:09d}/{time:017d}/{total}?{query}{origin}"
+        return f"page/{self.crawl_id}/{self.pass_number:03d}/{self.offset:09d}/{time:017d}/{total}?{query}{origin}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -51,7 +51,7 @@ class PageName:
             raise ValueError(f"not the name of a listing page: {text!r}")
         return cls(
             found["crawl"],
-            int(found["sweep"]),
+            int(found["pass_number"]),
             int(found["offset"]),
             int(found["time"]) / 1e6,
             None if found["total"] == "-" else int(found["total"]),

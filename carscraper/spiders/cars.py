@@ -116,11 +116,11 @@ class CarsSpider(Spider):
         return self.search.identity(self._config.api_url)
 
     async def start(self) -> AsyncIterator[Request]:
-        """The first page of the first sweep."""
-        yield self.page_request(0, self._config.page_size, sweep=1)
+        """The first page of the first pass."""
+        yield self.page_request(0, self._config.page_size, pass_number=1)
 
     def page_request(
-        self, offset: int, limit: int, *, sweep: int, plan: Plan | None = None, idle: int = 0
+        self, offset: int, limit: int, *, pass_number: int, plan: Plan | None = None, idle: int = 0
     ) -> Request:
         """One listing page. `plan` is what the first one says of the others; None for the first one itself. `idle`
         pages before it, one after the other, have brought nothing new.
@@ -129,13 +129,13 @@ class CarsSpider(Spider):
         return Request(
             search_url(self._config.api_url, offset=offset, limit=limit, filters=self.filters),
             callback=self.parse_page,
-            cb_kwargs={"sweep": sweep, "walk": walk, "idle": idle},
-            meta={DISTINCT: str(sweep), KEPT: True, "verbatim_url": True},
+            cb_kwargs={"pass_number": pass_number, "walk": walk, "idle": idle},
+            meta={DISTINCT: str(pass_number), KEPT: True, "verbatim_url": True},
             priority=_PAGE_PRIORITY,
         )
 
     def make_request_from_data(self, data: bytes) -> list[Request]:
-        """A search that was pushed to the start key: its pages are followed by their `next`, outside all sweeps.
+        """A search that was pushed to the start key: its pages are followed by their `next`, outside all passes.
 
         Raises `StartUrlRefused` for anything but the address of a listing page of the API that this crawl reads.
         """
@@ -151,20 +151,20 @@ class CarsSpider(Spider):
         return Request(
             url,
             callback=self.parse_page,
-            cb_kwargs={"sweep": 0, "walk": None, "idle": idle},
+            cb_kwargs={"pass_number": 0, "walk": None, "idle": idle},
             meta={DISTINCT: "0", KEPT: True, "verbatim_url": True},
             priority=_PAGE_PRIORITY,
         )
 
     async def parse_page(
-        self, response: Response, sweep: int, walk: list[int] | None, idle: int
+        self, response: Response, pass_number: int, walk: list[int] | None, idle: int
     ) -> AsyncIterator[Any]:
         """Yields the page's cars whose specs are known, requests for the other specs, further pages, and a
         `PageRead`.
         """
-        page = self._page(response, sweep)
+        page = self._page(response, pass_number)
         self._note_astray(page)
-        if sweep:
+        if pass_number:
             further = self._further_pages(page.read, Plan(*walk) if walk else None, idle)
         else:
             further = self._further_start_page(page, search_of(response.url), idle)
@@ -203,7 +203,7 @@ class CarsSpider(Spider):
     def name_kept(self, request: Request, response: Response, crawl_id: str, fetched_at: float) -> str | None:
         """The key under which a listing page is kept for the crawl; None when it is no answer."""
         try:
-            page = self._page(response, request.cb_kwargs["sweep"])
+            page = self._page(response, request.cb_kwargs["pass_number"])
         except ApiError:
             return None
         if len(response.body) <= _SMALL_PAGE:
@@ -211,14 +211,14 @@ class CarsSpider(Spider):
         read = page.read
         origin = self._config.api_url
         return PageName(
-            crawl_id, read.sweep, read.offset, fetched_at, read.total, self.arguments, origin
+            crawl_id, read.pass_number, read.offset, fetched_at, read.total, self.arguments, origin
         ).text
 
-    def _page(self, response: Response, sweep: int) -> ListingPage:
+    def _page(self, response: Response, pass_number: int) -> ListingPage:
         page = self._read.pop(response, None)
         left_out = self._config.leave_out
         return page or read_page(
-            response.body, response.url, sweep=sweep, limit=self.limit, left_out=left_out
+            response.body, response.url, pass_number=pass_number, limit=self.limit, left_out=left_out
         )
 
     async def _with_specs(
@@ -301,14 +301,14 @@ class CarsSpider(Spider):
         if known is None and read.total is not None:
             total = min(read.total, self.limit or read.total, most)
             self.crawler.stats.set_value("catalogue/total", total)
-        idle = 0 if self._seen.brings_news(str(read.sweep), read) else idle + 1
+        idle = 0 if self._seen.brings_news(str(read.pass_number), read) else idle + 1
         if known is None or not idle:
-            offsets = called_for(planned, read.sweep, read.offset)
-            for at in self._seen.not_queued(planned, read.sweep, offsets):
-                yield self.page_request(at, planned.stride, sweep=read.sweep, plan=planned)
+            offsets = called_for(planned, read.pass_number, read.offset)
+            for at in self._seen.not_queued(planned, read.pass_number, offsets):
+                yield self.page_request(at, planned.stride, pass_number=read.pass_number, plan=planned)
         after = followed_by(planned, read, limit=self.limit, most=most)
         if after is not None and self._goes_on(read, idle):
-            yield self.page_request(after, read.limit, sweep=read.sweep, plan=planned, idle=idle)
+            yield self.page_request(after, read.limit, pass_number=read.pass_number, plan=planned, idle=idle)
 
     def _further_start_page(self, page: ListingPage, search: str, idle: int) -> Iterator[Request]:
         """The page after one of a search that was pushed."""

@@ -31,7 +31,7 @@ _LOOK = 0.1
 """Seconds between two looks whether something is late."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 """Seconds before a database that does not answer is asked again, at most; doubled each time."""
-_FAREWELL = 3.0
+_GRACE_PERIOD = 3.0
 """Seconds that the last records are given to reach the database when the crawl ends; then they go to disk."""
 _SPOOLED_BYTES = 2 * 1024**2
 """Bytes of records that are written to disk at once: in memory they are there three times meanwhile."""
@@ -46,7 +46,7 @@ class Bounds:
     batch_size: int
     batch_seconds: float
     spool_bytes: int
-    patience: float
+    timeout: float
     """How long a database may stand still before `wait_until_delivered` gives it up."""
 
 
@@ -160,7 +160,7 @@ class Delivery:
         self._hurry = True
         self._news.set()
         said = time.monotonic()
-        while self.undelivered and time.monotonic() < self._progress + self._bounds.patience:
+        while self.undelivered and time.monotonic() < self._progress + self._bounds.timeout:
             if time.monotonic() > said + _SAY_EVERY:
                 said = time.monotonic()
                 logger.info("%d records still wait for %s", self.undelivered, self._name)
@@ -172,7 +172,7 @@ class Delivery:
         """Write what is left, to the database or to disk, and let go. What fits nowhere is not durable."""
         self._hurry = True
         self._news.set()
-        until = time.monotonic() + _FAREWELL
+        until = time.monotonic() + _GRACE_PERIOD
         while self._pending and not self.writer.is_down and not len(self.spools) and time.monotonic() < until:
             await asyncio.sleep(_LOOK / 10)
         for task in self._tasks:

@@ -53,7 +53,7 @@ class RedisResponseStore:
     protocol, and the tag is the frontier's, since a crawl needs both.
 
     A server that is down, slow, full or restarted makes misses and lost entries, never an error: every call
-    gives up after `patience` seconds. What others have put there is read only as far as it can be an answer: a
+    gives up after `timeout` seconds. What others have put there is read only as far as it can be an answer: a
     value that is too large, or says to be, counts as damaged; with a `signer`, so does one that it has not signed.
     The client belongs to the store, which closes it, and must not decode responses.
     """
@@ -67,12 +67,12 @@ class RedisResponseStore:
         crawl_ttl: float,
         max_shared: int = MAX_BODY,
         max_of_crawl: int = MAX_BODY,
-        patience: float = 2.0,
+        timeout: float = 2.0,
         clock: Callable[[], float] = time.time,
         signer: Signer | None = None,
         on_not_signed: Callable[[], object] = lambda: None,
     ) -> None:
-        """`ttl`, `crawl_ttl` and `patience` are seconds; `max_shared` and `max_of_crawl` bytes of a body.
+        """`ttl`, `crawl_ttl` and `timeout` are seconds; `max_shared` and `max_of_crawl` bytes of a body.
         `on_not_signed` is called for each value that the `signer` has not signed for its place.
         """
         self._client: Any = client  # its annotations mix the synchronous and the asynchronous answers
@@ -86,7 +86,7 @@ class RedisResponseStore:
         self._read_shared = self._client.register_script(_lua("read_shared"))
         self._read_of_crawl = self._client.register_script(_lua("read_of_crawl"))
         self._replace_of_crawl = self._client.register_script(_lua("replace_of_crawl"))
-        self._patience = patience
+        self._timeout = timeout
         self._clock = clock
         self._values = Values(signer)
         self._on_not_signed = on_not_signed
@@ -98,7 +98,7 @@ class RedisResponseStore:
     async def unreadable(self) -> str:
         """Asks the server for a sign of life."""
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 await self._client.ping()
         except (AuthenticationError, AuthorizationError):
             return "refuses the user or password"
@@ -141,7 +141,7 @@ class RedisResponseStore:
         at = self._clock() if fetched_at is None else fetched_at
         value = self._values.pack(StoredResponse(key, status, url, at, body), crawl_id)
         try:
-            async with asyncio.timeout(self._patience), self._client.pipeline(transaction=True) as pipeline:
+            async with asyncio.timeout(self._timeout), self._client.pipeline(transaction=True) as pipeline:
                 if crawl_id is None:
                     pipeline.set(self._prefix + key, value, px=self._ttl_ms)
                     pipeline.unlink(self._claim_prefix + key)
@@ -158,7 +158,7 @@ class RedisResponseStore:
         """One round trip. Also False when the answer has come since the caller looked for it."""
         claim = self._claim_prefix + key
         try:
-            async with asyncio.timeout(self._patience), self._client.pipeline(transaction=False) as pipeline:
+            async with asyncio.timeout(self._timeout), self._client.pipeline(transaction=False) as pipeline:
                 # With NX and GET the answer is the claim that stands in the way.
                 pipeline.set(claim, b"", nx=True, get=True, px=round(seconds * 1000))
                 pipeline.getrange(self._prefix + key, 0, HEADER - 1)
@@ -260,7 +260,7 @@ class RedisResponseStore:
 
     async def _in_time(self, call: Awaitable[Any]) -> Any:
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 return await call
         except _FAILURES as error:
             self._log.warning("The response store could not be read", repr(error))
@@ -283,7 +283,7 @@ class RedisResponseStore:
     async def _measured(self, names: list[bytes]) -> list[_Measured]:
         """Those of the keys that have not expired meanwhile."""
         try:
-            async with asyncio.timeout(self._patience), self._client.pipeline(transaction=False) as pipeline:
+            async with asyncio.timeout(self._timeout), self._client.pipeline(transaction=False) as pipeline:
                 for name in names:
                     pipeline.pexpiretime(name)
                     pipeline.memory_usage(name, samples=0)

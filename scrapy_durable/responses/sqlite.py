@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 APPLICATION_ID, VERSION = 1130451571, 1
 
-_PATIENCE = 2.0
+_TIMEOUT = 2.0
 """Seconds that a write waits for another process's; the event loop waits with it."""
 _BUSY_LOOK = 0.02
 """Seconds between two tries at a file that is being made."""
@@ -57,16 +57,16 @@ class SqliteResponseStore:
         *,
         max_shared: int = MAX_BODY,
         max_of_crawl: int = MAX_BODY,
-        patience: float = _PATIENCE,
+        timeout: float = _TIMEOUT,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`patience`: seconds that it waits for another process that makes the file, or writes; `max_shared` and
+        """`timeout`: seconds that it waits for another process that makes the file, or writes; `max_shared` and
         `max_of_crawl`: bytes of a body, beyond which it is not stored, and a stored one is damaged.
         """
         self._path = path
         self._max_shared = max_shared
         self._max_of_crawl = max_of_crawl
-        self._patience = patience
+        self._timeout = timeout
         self._clock = clock
         self._packer = Packer()
         self._log = RareLog(logging.getLogger(__name__))
@@ -96,7 +96,7 @@ class SqliteResponseStore:
     async def _connect(self) -> None:
         self._inode = _inode(self._path)
         _refuse_foreign(self._path)
-        self._connection = await _connect_in_turn(self._path, self._patience)
+        self._connection = await _connect_in_turn(self._path, self._timeout)
         self._inode = _inode(self._path)
 
     async def unreadable(self) -> str:
@@ -243,7 +243,7 @@ class SqliteResponseStore:
             return
         try:
             self._move_aside(error)
-            begun = _connect(self._path, self._patience)
+            begun = _connect(self._path, self._timeout)
         except (OSError, sqlite3.Error) as refusal:
             self._log.warning("The response store could not be begun again", f"{self._path}: {refusal}")
             return
@@ -365,20 +365,20 @@ def _seen_by_sqlite(path: Path) -> tuple[int, int, int]:
     return application, version, tables
 
 
-async def _connect_in_turn(path: Path, patience: float) -> sqlite3.Connection:
+async def _connect_in_turn(path: Path, seconds: float) -> sqlite3.Connection:
     """Waits for another process that is making the file: SQLite itself does not, when the journal's mode changes."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + seconds
     while True:
         try:
-            return _connect(path, patience)
+            return _connect(path, seconds)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
         await asyncio.sleep(_BUSY_LOOK)
 
 
-def _connect(path: Path, patience: float) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=patience, isolation_level=None)
+def _connect(path: Path, seconds: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=seconds, isolation_level=None)
     try:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in an empty file only
         connection.executescript(_sql("schema"))

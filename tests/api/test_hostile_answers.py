@@ -107,11 +107,11 @@ def test_every_cut_of_a_good_answer(parse, model):
 
 
 @given(entries=st.lists(st.one_of(st.just(listing(1)), VALUES, mutations(listing(2))), max_size=6))
-def test_every_entry_of_a_page_comes_out_as_a_listing_or_a_misfit(entries):
+def test_every_entry_of_a_page_comes_out_as_a_listing_or_a_reject(entries):
     try:
         answer = json.dumps(page(*entries), allow_nan=False).encode()
         parsed = parse_search_page(answer)
     except (ValueError, ApiError):  # what JSON itself cannot hold
         return
-    assert len(parsed.listings) + len(parsed.misfits) == len(entries)
-    assert len({misfit.path.split("]")[0] for misfit in parsed.misfits}) == len(parsed.misfits)
+    assert len(parsed.listings) + len(parsed.rejected) == len(entries)
+    assert len({reject.path.split("]")[0] for reject in parsed.rejected}) == len(parsed.rejected)

@@ -25,7 +25,7 @@ def test_a_page_holds_meta_links_and_listings():
     ]
     assert parsed.listings[0].url.endswith("/1/")
     assert parsed.listings[0].attributes == listing(1)["attributes"]
-    assert not parsed.misfits
+    assert not parsed.rejected
     assert not parsed.featured
     assert not [path for path in parsed.deviations if parsed.deviations[path]["types"].keys() != {"missing"}]
 
@@ -47,7 +47,7 @@ def test_only_id_code_and_year_must_be_there():
 def test_what_may_be_null_may_be_null(name):
     parsed = parse_search_page(body(page(listing(1, **{name: None}))))
     assert parsed.listings[0].attributes[name] is None
-    assert not parsed.misfits
+    assert not parsed.rejected
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_what_may_be_null_may_be_null(name):
 def test_a_listing_whose_key_cannot_be_used_is_rejected_with_its_path_and_its_neighbours_stay(change, path):
     parsed = parse_search_page(body(page(listing(1), listing(2, **change), listing(3))))
     assert [one.id for one in parsed.listings] == ["1", "3"]
-    (misfit,) = parsed.misfits
-    assert (misfit.id, misfit.path) == ("2", f"data[1].attributes.{path}")
-    assert "\n" not in misfit.problem
+    (reject,) = parsed.rejected
+    assert (reject.id, reject.path) == ("2", f"data[1].attributes.{path}")
+    assert "\n" not in reject.problem
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_listing_whose_key_cannot_be_used_is_rejected_with_its_path_and_its_ne
 )
 def test_what_departs_from_the_known_shape_is_kept_as_it_came_and_counted(changes, path, kind):
     parsed = parse_search_page(body(page(listing(1), listing(2, **changes), listing(3, **changes))))
-    assert not parsed.misfits
+    assert not parsed.rejected
     assert parsed.listings[1].attributes == listing(2, **changes)["attributes"]
     assert parsed.deviations[f"data[].{path}"]["types"] == {kind: 2}
     assert parsed.deviations[f"data[].{path}"]["count"] == 2
@@ -110,14 +110,14 @@ def test_needed_values_are_coerced_where_nothing_is_lost():
 def test_a_listing_without_its_key_is_set_aside(name):
     broken = listing(2)
     del broken["attributes"][name]
-    (misfit,) = parse_search_page(body(page(listing(1), broken))).misfits
-    assert (misfit.id, misfit.path, misfit.problem) == ("2", f"data[1].attributes.{name}", "is missing")
+    (reject,) = parse_search_page(body(page(listing(1), broken))).rejected
+    assert (reject.id, reject.path, reject.problem) == ("2", f"data[1].attributes.{name}", "is missing")
 
 
 @pytest.mark.parametrize("bad", [5.5, True, None, "", "a b", "../x", "x" * 65, "1\n", ["1"]])
 def test_an_id_is_never_guessed(bad):
-    (misfit,) = parse_search_page(body(page({**listing(1), "id": bad}))).misfits
-    assert (misfit.id, misfit.path) == (None, "data[0].id")
+    (reject,) = parse_search_page(body(page({**listing(1), "id": bad}))).rejected
+    assert (reject.id, reject.path) == (None, "data[0].id")
 
 
 @pytest.mark.parametrize(
@@ -133,15 +133,15 @@ def test_an_id_is_never_guessed(bad):
     ],
 )
 def test_an_entry_of_another_shape_is_set_aside(entry, path):
-    (misfit,) = parse_search_page(body(page(entry))).misfits
-    assert misfit.path == path
+    (reject,) = parse_search_page(body(page(entry))).rejected
+    assert reject.path == path
 
 
 @pytest.mark.parametrize("value", [True, [1], {"a": [None]}, -1.5, "x" * 5_000])
 def test_no_value_of_an_optional_attribute_costs_the_listing(value):
     changes = {name: value for name in ATTRIBUTE_TYPES if name not in ("code", "year")}
     parsed = parse_search_page(body(page(listing(1, **changes))))
-    assert not parsed.misfits
+    assert not parsed.rejected
     for name in changes:
         known = type(value) in ATTRIBUTE_TYPES[name]
         assert known or f"data[].attributes.{name}" in parsed.deviations, name
@@ -219,7 +219,7 @@ def test_featured_listings_are_parsed_like_the_others():
     content["meta"]["featured_listings"] = {"data": [listing(2), listing(3, year="x"), listing(4, turbo=1)]}
     parsed = parse_search_page(body(content))
     assert [one.id for one in parsed.featured] == ["2", "4"]
-    assert [(one.id, one.path) for one in parsed.featured_misfits] == [
+    assert [(one.id, one.path) for one in parsed.featured_rejected] == [
         ("3", "meta.featured_listings.data[1].attributes.year")
     ]
     assert new_fields(parsed) == {"meta.featured_listings.data[].attributes.turbo"}
@@ -297,7 +297,8 @@ def test_a_page_that_lacks_its_listings_says_so():
         (b"\xef\xbb\xbf" + body(page()), "byte order mark"),
         (body(page())[:-9], "not JSON"),
         (b'{"meta": NaN}', "not JSON"),
-        (b'{"meta": {"total": 1e999}}', "infinity"),
+        (b'{"meta": {"total": 1e999}, "a": NaN}', "not JSON"),
+        (b'{"meta": {"total": 1e999}, "a": 1-2}', "not JSON"),
         (b'{"a": "\\ud800"}', "surrogate"),
         ('{"a": "é"}'.encode("latin-1"), "UTF-8"),
         (b"[" * 100_000, "depth"),
@@ -308,6 +309,24 @@ def test_a_body_that_is_not_a_json_object_says_what_it_is(answer, said):
         parse_search_page(answer)
     assert refusal.value.path == ""
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1E+999", "9" * 400, "-" + "9" * 5000])
+def test_a_number_that_is_no_float_is_read_as_its_text_and_costs_its_field(number: str) -> None:
+    odd = listing(2, price=-424242, title='"1e999" and \\')
+    answer = body(page(listing(1, price=5), odd)).replace(b"-424242", number.encode())
+    read = parse_search_page(answer)
+    assert [one.id for one in read.listings] == ["1", "2"]
+    assert read.listings[1].attributes["price"] == number
+    assert read.listings[1].attributes["title"] == odd["attributes"]["title"]
+    assert read.listings[0].attributes["price"] == 5
+
+
+def test_a_number_that_is_no_float_where_one_is_needed_rejects_that_listing_alone() -> None:
+    answer = body(page(listing(1), listing(2, year=-424242))).replace(b"-424242", b"1e999")
+    read = parse_search_page(answer)
+    assert [one.id for one in read.listings] == ["1"]
+    assert [one.path for one in read.rejected] == ["data[1].attributes.year"]
 
 
 def test_every_listing_that_passes_can_be_asked_for_its_specification():

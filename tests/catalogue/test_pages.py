@@ -30,8 +30,8 @@ def body_of(catalogue: Catalogue, offset: int, limit: int = 20) -> bytes:
     return orjson.dumps(catalogue.page(offset, limit, BASE, QUERY))
 
 
-def page_of(catalogue: Catalogue, offset: int, sweep: int = 1, limit: int | None = None) -> ListingPage:
-    return read_page(body_of(catalogue, offset), address(offset), sweep=sweep, limit=limit)
+def page_of(catalogue: Catalogue, offset: int, pass_number: int = 1, limit: int | None = None) -> ListingPage:
+    return read_page(body_of(catalogue, offset), address(offset), pass_number=pass_number, limit=limit)
 
 
 def test_an_attribute_that_was_left_out_on_purpose_is_no_deviation() -> None:
@@ -39,15 +39,18 @@ def test_an_attribute_that_was_left_out_on_purpose_is_no_deviation() -> None:
     for listing in document["data"]:
         del listing["attributes"]["agent_name"], listing["attributes"]["colour"]
     body = orjson.dumps(document)
-    page = read_page(body, address(0), sweep=1, limit=None, left_out=("agent_*",))
+    page = read_page(body, address(0), pass_number=1, limit=None, left_out=("agent_*",))
     assert "data[].attributes.colour" in page.read.deviations
     assert "data[].attributes.agent_name" not in page.read.deviations
-    assert "data[].attributes.agent_name" in read_page(body, address(0), sweep=1, limit=None).read.deviations
+    assert (
+        "data[].attributes.agent_name"
+        in read_page(body, address(0), pass_number=1, limit=None).read.deviations
+    )
 
 
 def test_a_page_names_its_listings_and_keeps_each_once() -> None:
     page = page_of(Catalogue(100), 20)
-    assert (page.read.sweep, page.read.offset, page.read.limit, page.read.total) == (1, 20, 20, 100)
+    assert (page.read.pass_number, page.read.offset, page.read.limit, page.read.total) == (1, 20, 20, 100)
     ids = [listing.id for listing in page.listings]
     assert len(ids) == len(set(ids)) >= 20
     assert set(page.read.ids) <= set(ids)
@@ -60,21 +63,21 @@ def test_pages_without_a_next_that_can_be_followed_are_as_far_apart_as_was_asked
     """Whatever they say of their own place, and however many featured ones they show in front."""
     document = Catalogue(100, 2).page(40, 20, BASE, QUERY)
     document["links"] = links
-    page = read_page(orjson.dumps(document), address(40), sweep=1, limit=None)
+    page = read_page(orjson.dumps(document), address(40), pass_number=1, limit=None)
     assert (page.read.offset, page.read.limit, page.next) == (40, 20, None)
     assert len(document["data"]) == len(page.read.ids)
 
 
 def test_another_page_than_the_one_that_was_asked_for_is_no_answer() -> None:
     with pytest.raises(ApiError, match="answers offset 20 instead of 40"):
-        read_page(body_of(Catalogue(100), 20), address(40), sweep=1, limit=None)
+        read_page(body_of(Catalogue(100), 20), address(40), pass_number=1, limit=None)
 
 
 @pytest.mark.parametrize("to", [0, 20, 40, 41, 65, 161, 10**6, 10**9 - 1, 10**9, 2**63])
 def test_a_next_that_leads_astray_is_not_followed(to: int) -> None:
     document = Catalogue(100).page(40, 20, BASE, QUERY)
     document["links"]["next"] = address(to)
-    page = read_page(orjson.dumps(document), address(40), sweep=1, limit=None)
+    page = read_page(orjson.dumps(document), address(40), pass_number=1, limit=None)
     assert (page.next, page.astray) == (None, address(to))
     assert (page.read.limit, page.read.last) == (20, False)
     assert len(page.listings) >= 20
@@ -84,32 +87,37 @@ def test_a_next_that_leads_astray_is_not_followed(to: int) -> None:
 def test_a_next_that_is_no_page_is_not_followed(link: str) -> None:
     document = Catalogue(100).page(40, 20, BASE, QUERY)
     document["links"]["next"] = link
-    page = read_page(orjson.dumps(document), address(40), sweep=1, limit=None)
+    page = read_page(orjson.dumps(document), address(40), pass_number=1, limit=None)
     assert (page.next, page.astray, page.read.limit, page.read.last) == (None, link, 20, False)
     document["meta"]["total"] = 60
-    assert read_page(orjson.dumps(document), address(40), sweep=1, limit=None).read.last
+    assert read_page(orjson.dumps(document), address(40), pass_number=1, limit=None).read.last
 
 
 def test_pages_are_as_far_apart_as_the_api_itself_counts() -> None:
     for asked in (7, 20, 120, 500):  # it gives 120 at most
-        page = read_page(body_of(Catalogue(900), 0, min(asked, 120)), address(0, asked), sweep=1, limit=None)
+        page = read_page(
+            body_of(Catalogue(900), 0, min(asked, 120)), address(0, asked), pass_number=1, limit=None
+        )
         assert (page.read.limit, page.astray) == (min(asked, 120), None)
 
 
 def test_a_first_page_without_a_next_one_has_as_many_rows_as_there_are() -> None:
     document = Catalogue(100).page(0, 20, BASE, QUERY)
     del document["links"]["next"], document["meta"]["featured_listings"]
-    assert read_page(orjson.dumps(document), address(0), sweep=1, limit=None).read.limit == 20
+    assert read_page(orjson.dumps(document), address(0), pass_number=1, limit=None).read.limit == 20
     document["data"] = document["data"][:5]
-    assert read_page(orjson.dumps(document), address(0), sweep=1, limit=None).read.limit == 5
+    assert read_page(orjson.dumps(document), address(0), pass_number=1, limit=None).read.limit == 5
     document["data"] = []
-    assert read_page(orjson.dumps(document), address(0), sweep=1, limit=None).read.limit == 20
+    assert read_page(orjson.dumps(document), address(0), pass_number=1, limit=None).read.limit == 20
 
 
 def test_what_does_not_fit_is_set_aside_and_named() -> None:
     wrong = samples.listing(1, year="17")
     page = read_page(
-        samples.body(samples.page(wrong, samples.listing(2))), "http://h/?page[offset]=0", sweep=1, limit=None
+        samples.body(samples.page(wrong, samples.listing(2))),
+        "http://h/?page[offset]=0",
+        pass_number=1,
+        limit=None,
     )
     [item] = page.set_aside
     assert (item.id, item.path) == ("1", "data[0].attributes.year")
@@ -122,10 +130,10 @@ def test_a_limit_leaves_out_what_lies_beyond_and_what_is_featured(offset: int, k
     assert len(page_of(Catalogue(100), offset, limit=30).listings) == kept
 
 
-def walk(catalogue: Catalogue, offsets: list[int], sweep: int = 1, limit: int | None = None) -> Walks:
+def walk(catalogue: Catalogue, offsets: list[int], pass_number: int = 1, limit: int | None = None) -> Walks:
     walks = Walks(limit=limit, most=10**6)
     for offset in offsets:
-        walks.add(page_of(catalogue, offset, sweep, limit), address(offset))
+        walks.add(page_of(catalogue, offset, pass_number, limit), address(offset))
     return walks
 
 
@@ -138,31 +146,31 @@ def test_exactly_the_pages_that_are_gone_are_absent(
     wanted = list(range(20, min(total, limit or total), 20))
     there = data.draw(st.lists(st.sampled_from(wanted), unique=True)) if wanted else []
     absent = walk(catalogue, [*there, 0], limit=limit).absent()
-    assert absent == [f"sweep 1, offset {offset}" for offset in wanted if offset not in there]
-    assert walk(catalogue, there, limit=limit).absent()[0] == "sweep 1, offset 0"
+    assert absent == [f"pass 1, offset {offset}" for offset in wanted if offset not in there]
+    assert walk(catalogue, there, limit=limit).absent()[0] == "pass 1, offset 0"
 
 
 def test_of_a_first_page_that_was_fetched_twice_the_later_one_counts() -> None:
     walks = walk(Catalogue(80), [20, 40, 60])
     walks.add(page_of(Catalogue(90), 0), address(0))
-    assert walks.absent() == ["sweep 1, offset 80"]
+    assert walks.absent() == ["pass 1, offset 80"]
     walks.add(page_of(Catalogue(80), 0), address(0))
     assert walks.absent() == []
 
 
-def test_a_sweep_that_is_not_there_at_all_is_absent() -> None:
+def test_a_pass_that_is_not_there_at_all_is_absent() -> None:
     walks = walk(Catalogue(20), [0])
-    walks.add(page_of(Catalogue(20), 0, sweep=3), address(0))
-    assert walks.absent() == ["sweep 2, offset 0"]
+    walks.add(page_of(Catalogue(20), 0, pass_number=3), address(0))
+    assert walks.absent() == ["pass 2, offset 0"]
 
 
 def test_a_pushed_page_is_followed_by_its_next_alone() -> None:
     walks = walk(Catalogue(20), [0])
-    pushed = page_of(Catalogue(100), 60, sweep=0)
+    pushed = page_of(Catalogue(100), 60, pass_number=0)
     walks.add(pushed, address(60))
     assert walks.absent() == [pushed.next]
     assert pushed.next is not None
-    last = read_page(body_of(Catalogue(100), 80), pushed.next, sweep=0, limit=None)
+    last = read_page(body_of(Catalogue(100), 80), pushed.next, pass_number=0, limit=None)
     walks.add(last, pushed.next)
     assert walks.absent() == []
 

@@ -36,7 +36,7 @@ class Walk:
     """A walk over the pages of a site, by workers of which each knows what it has seen itself."""
 
     site: Answer
-    sweep: int = 1
+    pass_number: int = 1
     limit: int | None = None
     most: int = MOST
     workers: int = 1
@@ -79,14 +79,15 @@ class Walk:
         ids, total, last = self.site(at, size)
         rows = len(ids)
         step = (min(size, rows) if rows and not at else size) if last else size
-        read = self.pages[at] = PageRead(self.sweep, at, step, total, ids, 0, last)
+        read = self.pages[at] = PageRead(self.pass_number, at, step, total, ids, 0, last)
         planned = known or plan(read, limit=self.limit, most=self.most)
         idle = 0 if seen.brings_news("1", read) else idle + 1
         found: list[tuple[int, tuple[int, Plan, int]]] = []
         if known is None or not idle:
-            offsets = called_for(planned, self.sweep, at)
+            offsets = called_for(planned, self.pass_number, at)
             found += [
-                (one, (planned.stride, planned, 0)) for one in seen.not_queued(planned, self.sweep, offsets)
+                (one, (planned.stride, planned, 0))
+                for one in seen.not_queued(planned, self.pass_number, offsets)
             ]
         after = followed_by(planned, read, limit=self.limit, most=self.most)
         if after is not None and idle < AHEAD:
@@ -112,11 +113,11 @@ def honest(count: int, told: int | None = -1) -> Answer:
 @given(st.integers(0, 3000), st.sampled_from([1, 2]), st.integers(1, 3), st.booleans(), st.integers(0, 2**32))
 @settings(max_examples=30)
 def test_an_honest_site_is_read_once_whatever_the_order_and_whoever_is_killed(
-    count: int, sweep: int, workers: int, killed: bool, seed: int
+    count: int, pass_number: int, workers: int, killed: bool, seed: int
 ) -> None:
-    walk = Walk(honest(count), sweep, workers=workers).run(Random(seed), killed=killed)
+    walk = Walk(honest(count), pass_number, workers=workers).run(Random(seed), killed=killed)
     assert walk.ids == set(listings(count))
-    second = SIZE if sweep == 1 else SIZE // 2
+    second = SIZE if pass_number == 1 else SIZE // 2
     stride = min(SIZE, count) or SIZE
     expected = [0, *range(second if count > SIZE else stride, count, SIZE)]
     if count > SIZE:
@@ -134,11 +135,11 @@ def test_a_page_that_cannot_be_had_costs_itself_only(count: int, dead: list[int]
 
 
 @pytest.mark.parametrize("told", [None, 0, 1, 100, 2999, 3000])
-@pytest.mark.parametrize("sweep", [1, 2])
+@pytest.mark.parametrize("pass_number", [1, 2])
 def test_a_site_that_tells_no_total_or_one_that_is_too_small_is_followed_to_its_end(
-    told: int | None, sweep: int
+    told: int | None, pass_number: int
 ) -> None:
-    walk = Walk(honest(3000, told), sweep).run()
+    walk = Walk(honest(3000, told), pass_number).run()
     assert walk.ids == set(listings(3000))
     assert len(walk.asked) <= 3000 // SIZE + 2
     assert idle_tail([walk.pages[at] for at in sorted(walk.pages)]) == 0
@@ -192,11 +193,13 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("sweep", [1, 2])
+@pytest.mark.parametrize("pass_number", [1, 2])
 @pytest.mark.parametrize("site", list(HOSTILE))
-def test_a_walk_ends_and_has_asked_for_little_more_than_there_is(site: str, sweep: int, workers: int) -> None:
+def test_a_walk_ends_and_has_asked_for_little_more_than_there_is(
+    site: str, pass_number: int, workers: int
+) -> None:
     for seed in range(5):
-        walk = Walk(HOSTILE[site], sweep, workers=workers).run(Random(seed))
+        walk = Walk(HOSTILE[site], pass_number, workers=workers).run(Random(seed))
         assert walk.ids == set(listings(300 if any(page.ids for page in walk.pages.values()) else 0))
         # Of pages that are the same, the one that comes first is new, to each worker: hence the factor.
         assert len(walk.asked) <= 300 // SIZE + 2 * AHEAD * workers
@@ -281,8 +284,8 @@ def test_what_leads_on_is_near(rows: int, told: int, asked: int) -> None:
 
 @given(st.integers(0, 3000), st.sampled_from([1, 2]), st.sets(st.integers(1, 149)))
 @settings(max_examples=30)
-def test_what_a_walk_must_have_asked_for_was_asked_for(count: int, sweep: int, gone: set[int]) -> None:
-    walk = Walk(honest(count), sweep).run()
+def test_what_a_walk_must_have_asked_for_was_asked_for(count: int, pass_number: int, gone: set[int]) -> None:
+    walk = Walk(honest(count), pass_number).run()
     left = [page for number, page in enumerate(walk.pages.values()) if number not in gone]
     expected = expected_pages(left, limit=None, most=MOST)
     assert expected <= set(walk.asked)

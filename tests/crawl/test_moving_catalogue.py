@@ -43,25 +43,25 @@ def moving(
 def test_a_catalogue_that_stands_still_is_read_once(moving: Callable[..., Any]) -> None:
     run, lived_through, site = moving([])
     assert set(run.cars()) == lived_through
-    assert run.run_json()["sweeps"] == 1
+    assert run.run_json()["passes"] == 1
     assert len(site.pages()) == LISTINGS // PAGE
 
 
-def test_listings_that_are_removed_pull_others_past_the_pages_and_a_second_sweep_finds_them(
+def test_listings_that_are_removed_pull_others_past_the_pages_and_a_second_pass_finds_them(
     moving: Callable[..., Any],
 ) -> None:
     run, lived_through, site = moving([{"after_pages": 6, "remove": {"offset": 3, "count": 2}}])
     assert lived_through <= set(run.cars())
-    assert run.run_json()["sweeps"] == 2
-    # Without the second sweep some would have slipped past, so the test can fail.
+    assert run.run_json()["passes"] == 2
+    # Without the second pass some would have slipped past, so the test can fail.
     assert len(site.pages()) > LISTINGS // PAGE
 
 
-def test_one_sweep_alone_would_have_missed_them_and_says_so(
+def test_one_pass_alone_would_have_missed_them_and_says_so(
     stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
     site = stand_in(LISTINGS, churn=[{"after_pages": 6, "remove": {"offset": 3, "count": 2}}])
-    with crawl(site.url, tmp_path / "data", settings={**ONE_BY_ONE, "CARS_MAX_SWEEPS": 1}) as run:
+    with crawl(site.url, tmp_path / "data", settings={**ONE_BY_ONE, "CARS_MAX_PASSES": 1}) as run:
         assert run.wait(SECONDS) == 1, run.log
     assert not set(site.ids()) <= set(run.cars())
     assert run.run_json()["complete"] is False
@@ -72,8 +72,8 @@ def test_listings_that_are_added_shift_the_pages_and_the_last_ones_next_is_follo
 ) -> None:
     run, lived_through, site = moving([{"after_pages": 4, "add": 25}])
     assert lived_through <= set(run.cars())
-    first_sweep = [page for page in site.pages() if f"offset%5D={LISTINGS}&" in page]
-    assert first_sweep, "the catalogue grew, so there was a page past the first total"
+    first_pass = [page for page in site.pages() if f"offset%5D={LISTINGS}&" in page]
+    assert first_pass, "the catalogue grew, so there was a page past the first total"
 
 
 def test_listings_that_come_and_go_all_the_time(moving: Callable[..., Any]) -> None:
@@ -85,10 +85,10 @@ def test_listings_that_come_and_go_all_the_time(moving: Callable[..., Any]) -> N
     ]
     run, lived_through, _ = moving(churn)
     assert lived_through <= set(run.cars())
-    assert 1 < run.run_json()["sweeps"] <= 4
+    assert 1 < run.run_json()["passes"] <= 4
 
 
-def test_a_price_that_changes_between_two_sweeps_is_kept_as_it_is_last(
+def test_a_price_that_changes_between_two_passes_is_kept_as_it_is_last(
     stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
     site = stand_in(LISTINGS)

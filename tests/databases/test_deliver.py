@@ -19,7 +19,7 @@ from tests.databases.test_outages import BATCHES, spool_bytes
 from tests.standin import StandIn
 
 SECONDS = 90
-SOON = {"CARS_STORE_PATIENCE": 1}
+SOON = {"CARS_STORE_TIMEOUT": 1}
 
 
 @contextmanager

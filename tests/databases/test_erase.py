@@ -293,7 +293,7 @@ def test_a_database_that_is_down_is_named_and_what_waits_for_it_is_delivered_fir
     said = scrapy("erase", gone, output_dir=tmp_path, status=1, env=mortal.env)
     assert any(line.startswith("NOT erased there: PostgreSQL: ") for line in said), said
     assert gone not in mortal.documents()
-    with crawl(site.url, tmp_path, settings={**PAGES, "CARS_STORE_PATIENCE": 1}, env=mortal.env) as run:
+    with crawl(site.url, tmp_path, settings={**PAGES, "CARS_STORE_TIMEOUT": 1}, env=mortal.env) as run:
         assert run.wait(SECONDS) == 1, run.log
     assert gone in mortal.documents(), "a crawl brings it back while it is on the site"
     (line,) = scrapy("erase", gone, output_dir=tmp_path, status=2, env=mortal.env)

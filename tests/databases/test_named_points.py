@@ -21,7 +21,7 @@ SMALL_STEPS = {
     "CONCURRENT_REQUESTS": 8,
     "DURABLE_LEASE_SECONDS": 0.5,
 }
-IMPATIENT = {**SMALL_STEPS, "CARS_STORE_PATIENCE": 1}
+IMPATIENT = {**SMALL_STEPS, "CARS_STORE_TIMEOUT": 1}
 """For crawls with a server that is down, and that no records have to reach."""
 POINTS = [
     ("before commit", 2),

@@ -22,7 +22,7 @@ KILLS = 5
 BACK = "PostgreSQL answers again"
 BATCHES = {"CARS_PAGE_SIZE": 20, "CARS_BATCH_SIZE": 50, "CARS_BATCH_SECONDS": 0.1}
 """Small ones, so that there are many in a small catalogue."""
-IMPATIENT = {**BATCHES, "CARS_STORE_PATIENCE": 10}
+IMPATIENT = {**BATCHES, "CARS_STORE_TIMEOUT": 10}
 """For a crawl with a server that stays down; one that is up, but slow for seconds, still gets everything."""
 
 
@@ -121,7 +121,7 @@ def test_a_full_spool_slows_the_crawl_down_and_loses_nothing(
     bound = 400_000  # a hundred records
     site = stand_in(1000)
     mortal.mongo.kill()
-    settings = {**BATCHES, "CARS_SPOOL_MAX_BYTES": bound, "CARS_STORE_PATIENCE": 60}
+    settings = {**BATCHES, "CARS_SPOOL_MAX_BYTES": bound, "CARS_STORE_TIMEOUT": 60}
     with crawl(site.url, tmp_path, settings=settings, env=mortal.env) as run:
         wait_until(lambda: "The spool of MongoDB is full" in run.log, 60)
         wait_until(lambda: is_waiting(run, site, tmp_path), 60, what="the crawl waits")

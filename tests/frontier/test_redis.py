@@ -29,9 +29,9 @@ from scrapy_durable.frontier.redis_server import FIXED_KEYS, RedisKeys
 from tests.frontier.backends import LEASE, RedisBackend, plain_client
 from tests.frontier.test_contract import begun, counts, entries, entry, held, keys
 from tests.own_clock import OwnClock, lag
-from tests.patience import answered
 from tests.redis_server import RedisServer
 from tests.tcp_proxy import TcpProxy
+from tests.timeout import answered
 
 
 def frontier_at(client: object, worker: str = "w1", prefix: str = "test") -> RedisFrontier:

@@ -19,7 +19,7 @@ import zstandard
 from scrapy_durable.responses.namespace import _BEHIND, NamespaceStore
 from scrapy_durable.responses.sqlite import SqliteResponseStore
 from scrapy_durable.responses.values import _HEADER
-from tests.crawling import Crawl, crawl
+from tests.crawling import Crawl, crawl, records
 from tests.hostile.conftest import QUICK
 from tests.raw_site import USUAL_SPEC, RawCatalogue, RawSite, http, spec
 from tests.redis_server import RedisServer
@@ -311,6 +311,21 @@ def test_a_specification_nested_too_deeply_costs_itself(tmp_path: Path) -> None:
     assert status == 1
     assert with_specs(run) == set(catalogue.ids) - {catalogue.ids[3]}
     assert "data: is nested deeper than 32 levels" in reasons(run)[catalogue.ids[3]]
+
+
+def test_a_number_beyond_every_float_costs_its_field_or_its_listing(tmp_path: Path) -> None:
+    catalogue = RawCatalogue(20)
+    catalogue.listings[3]["attributes"]["price"] = -424242
+    catalogue.listings[7]["attributes"]["year"] = -424242
+    catalogue.pages[0] = lambda body: http(body.replace(b"-424242", b"1e999"))
+    catalogue.specs[catalogue.spec_path(5)] = http(USUAL_SPEC.replace(b"[[", b'[[{"odd": -1e999}, ', 1))
+    status, run, _ = watched(catalogue, tmp_path)
+    assert status == 1
+    kept = {record["id"]: record for record in records(run.output_dir)}
+    assert kept.keys() == set(catalogue.ids) - {catalogue.ids[7]}
+    assert kept[catalogue.ids[3]]["car_attrs"]["price"] == "1e999"
+    [aside] = run.run_json()["set_aside"]
+    assert (aside["id"], run.run_json()["given_up"]) == (catalogue.ids[7], [])
 
 
 def test_a_listing_of_half_a_megabyte_costs_itself(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_databases_that_are_down_take_up_disk_and_not_memory(tmp_path: Path) -> 
             "MONGO_URI": f"mongodb://127.0.0.1:{port}/cars?serverSelectionTimeoutMS=100",
             "POSTGRES_DSN": f"host=127.0.0.1 port={port} dbname=cars user=me",
         }
-        status, run = watched(catalogue, tmp_path, env, FULL_MEMORY, CARS_STORE_PATIENCE=1)
+        status, run = watched(catalogue, tmp_path, env, FULL_MEMORY, CARS_STORE_TIMEOUT=1)
     assert status == 1
     waiting = run.run_json()["undelivered"]
     assert waiting.keys() == {"MongoDB", "PostgreSQL"}

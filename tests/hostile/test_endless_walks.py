@@ -94,14 +94,14 @@ def test_a_walk_without_an_end_is_ended_and_names_the_page(
 def test_a_catalogue_that_was_read_as_a_whole_is_complete_whatever_the_site_announces(
     what: str, site: StandIn, start: Start
 ) -> None:
-    rule, sweeps = WHOLE[what]
+    rule, passes = WHOLE[what]
     site.faults([rule])
     run = start(settings=SETTINGS)
     assert run.wait(SECONDS) == 0, run.log
     assert kept(run) == sorted(site.ids())
     told = run.run_json()
-    assert (told["sweeps"], told["kept"], told["expected"]) == (sweeps, LISTINGS, LISTINGS)
-    assert len(site.pages()) <= sweeps * (PAGES + 1)
+    assert (told["passes"], told["kept"], told["expected"]) == (passes, LISTINGS, LISTINGS)
+    assert len(site.pages()) <= passes * (PAGES + 1)
 
 
 def test_a_next_page_that_is_far_away_is_said_once(site: StandIn, start: Start) -> None:

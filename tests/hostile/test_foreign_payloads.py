@@ -46,8 +46,8 @@ def spider_of(api_url: str) -> CarsSpider:
 SPIDER = spider_of(API)
 
 
-FIRST = {"sweep": 1, "walk": None, "idle": 0}
-"""What the first page of a sweep is asked for with."""
+FIRST = {"pass_number": 1, "walk": None, "idle": 0}
+"""What the first page of a pass is asked for with."""
 
 
 def page(api_url: str = API, **departing: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def page(api_url: str = API, **departing: Any) -> dict[str, Any]:
         "v": 1,
         "url": search_url(api_url, offset=40, limit=20),
         "meta": {DISTINCT: "1", KEPT: True, "verbatim_url": True},
-        "cb_kwargs": {"sweep": 1, "walk": [20, 200], "idle": 0},
+        "cb_kwargs": {"pass_number": 1, "walk": [20, 200], "idle": 0},
         "callback": "parse_page",
         **departing,
     }
@@ -95,7 +95,7 @@ def test_what_the_crawl_queues_comes_back() -> None:
     for document in (
         page(),
         page(cb_kwargs=FIRST, url=search_url(API, offset=0, limit=20)),
-        with_meta(page(cb_kwargs={**FIRST, "sweep": 0, "idle": 3}), **{DISTINCT: "0"}),
+        with_meta(page(cb_kwargs={**FIRST, "pass_number": 0, "idle": 3}), **{DISTINCT: "0"}),
         spec(),
         with_rows(["a_-9", "http://a.test/", "2024-01-01T00:00:00.000Z", {}]),
     ):
@@ -103,7 +103,7 @@ def test_what_the_crawl_queues_comes_back() -> None:
         assert orjson.loads(encode(request, SPIDER)) == document
 
 
-OWN = {"sweep": 1, "walk": [20, 200], "idle": 0}
+OWN = {"pass_number": 1, "walk": [20, 200], "idle": 0}
 
 
 @pytest.mark.parametrize(
@@ -126,18 +126,21 @@ OWN = {"sweep": 1, "walk": [20, 200], "idle": 0}
         (with_meta(page(), download_slot="x"), "meta.download_slot: this spider queues none"),
         (with_meta(page(), **{KEPT: 1}), f"meta.{KEPT}: not what this spider queues"),
         (page(meta={KEPT: True, "verbatim_url": True}), f"meta.{DISTINCT}: missing"),
-        (with_meta(page(), **{DISTINCT: "2"}), f"meta.{DISTINCT}: not that of the sweep"),
-        (page(cb_kwargs={**OWN, "sweep": -1}), "cb_kwargs.sweep: not what this spider queues"),
-        (page(cb_kwargs={**OWN, "sweep": True}), "cb_kwargs.sweep: not what this spider queues"),
+        (with_meta(page(), **{DISTINCT: "2"}), f"meta.{DISTINCT}: not that of the pass"),
+        (page(cb_kwargs={**OWN, "pass_number": -1}), "cb_kwargs.pass_number: not what this spider queues"),
+        (page(cb_kwargs={**OWN, "pass_number": True}), "cb_kwargs.pass_number: not what this spider queues"),
         (page(cb_kwargs={**OWN, "walk": [20, 10**12]}), "cb_kwargs.walk: not what this spider queues"),
         (page(cb_kwargs={**OWN, "walk": [0, 200]}), "cb_kwargs.walk: not what this spider queues"),
         (page(cb_kwargs={**OWN, "walk": [20]}), "cb_kwargs.walk: not what this spider queues"),
         (page(cb_kwargs={**OWN, "idle": -1}), "cb_kwargs.idle: not what this spider queues"),
         (page(cb_kwargs={**OWN, "idle": 64}), "cb_kwargs.idle: not what this spider queues"),
-        (page(cb_kwargs=FIRST), "cb_kwargs.walk: only the first page of a sweep has none"),
-        (page(url=search_url(API, offset=0, limit=20)), "cb_kwargs.walk: only the first page of a sweep"),
-        (with_meta(page(cb_kwargs={**OWN, "sweep": 0}), **{DISTINCT: "0"}), "cb_kwargs.walk: there is none"),
-        (page(cb_kwargs={"sweep": 1, "idle": 0}), "cb_kwargs.walk: missing"),
+        (page(cb_kwargs=FIRST), "cb_kwargs.walk: only the first page of a pass has none"),
+        (page(url=search_url(API, offset=0, limit=20)), "cb_kwargs.walk: only the first page of a pass"),
+        (
+            with_meta(page(cb_kwargs={**OWN, "pass_number": 0}), **{DISTINCT: "0"}),
+            "cb_kwargs.walk: there is none",
+        ),
+        (page(cb_kwargs={"pass_number": 1, "idle": 0}), "cb_kwargs.walk: missing"),
         (page(cb_kwargs={**OWN, "x": 1}), "cb_kwargs.x: this spider queues none"),
         (page(url="http://evil.test/v3/vehicle?page%5Boffset%5D=0"), "url: "),
         (page(url=search_url(API, offset=40, limit=20).replace("https", "http")), "url: "),
@@ -188,7 +191,7 @@ PATHS = st.sampled_from(
             ("meta", name)
             for name in (DISTINCT, KEPT, STORE_KEY, "verbatim_url", "proxy", "handle_httpstatus_list")
         ),
-        *(("cb_kwargs", name) for name in ("sweep", "walk", "idle", "listings", "response")),
+        *(("cb_kwargs", name) for name in ("pass_number", "walk", "idle", "listings", "response")),
     ]
 )
 
@@ -213,7 +216,7 @@ def test_any_document_is_of_the_declared_shape_or_refused(
         assert request.errback is None
         assert request.callback in (SPIDER.parse_page, SPIDER.parse_spec)
         assert {*request.meta} <= {DISTINCT, KEPT, STORE_KEY, "verbatim_url", "handle_httpstatus_list"}
-        assert {*request.cb_kwargs} in ({"sweep", "walk", "idle"}, {"listings"})
+        assert {*request.cb_kwargs} in ({"pass_number", "walk", "idle"}, {"listings"})
     assert len(said) < 1000
     assert said.isprintable()
 

@@ -41,7 +41,7 @@ def test_what_a_crawl_writes_is_private_or_its_groups(
             *("-a", "limit=20", "-O", str(tmp_path / "feeds" / "cars.csv")),
             *("-s", f"LOG_FILE={tmp_path / 'log'}"),
             jobdir=tmp_path / "job",
-            settings={"CARS_SHARE_WITH_GROUP": share, "CARS_STORE_PATIENCE": 0},
+            settings={"CARS_SHARE_WITH_GROUP": share, "CARS_STORE_TIMEOUT": 0},
             env={"POSTGRES_DSN": dsn},
         )
         assert run.wait(SECONDS) == 1, run.log

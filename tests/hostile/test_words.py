@@ -116,7 +116,7 @@ def test_addresses_of_databases(site: StandIn, start: Start) -> None:
     given = {
         "MONGO_URI": f"mongodb://me:{SECRET}@127.0.0.1:1/cars?serverSelectionTimeoutMS=100",
         "POSTGRES_DSN": f"host=127.0.0.1 port=1 dbname=cars user=me password='{SECRET}'",
-        "CARS_STORE_PATIENCE": 0,
+        "CARS_STORE_TIMEOUT": 0,
         "LOG_LEVEL": "DEBUG",
     }
     run = start("-a", "limit=20", settings=given)

@@ -77,10 +77,10 @@ def test_a_search(house: House, stand_in: Callable[..., StandIn], arguments: lis
     assert told["arguments"] == dict(argument.split("=") for argument in arguments)
 
 
-def test_a_catalogue_that_moved_and_was_read_in_several_sweeps(
+def test_a_catalogue_that_moved_and_was_read_in_several_passes(
     house: House, stand_in: Callable[..., StandIn]
 ) -> None:
-    """A listing that was seen by both sweeps at different prices counts as it was last."""
+    """A listing that was seen by both passes at different prices counts as it was last."""
     site = stand_in(LISTINGS)
     known = site.ids()[10]
     site.faults(
@@ -93,7 +93,7 @@ def test_a_catalogue_that_moved_and_was_read_in_several_sweeps(
     run = house.crawl(site, settings=ONE_BY_ONE)
     assert run.wait(SECONDS) == 0, run.log
     told, records = verdict(run), house.records()
-    assert told["sweeps"] > 1
+    assert told["passes"] > 1
     assert house.reparsed() == records
     assert verdict(run) == told
     [price] = [r["car_attrs"]["price"] for r in map(json.loads, records) if r["id"] == known]
@@ -145,7 +145,7 @@ def test_several_workers(redis_house: House, stand_in: Callable[..., StandIn]) -
 def test_pages_of_addresses_that_somebody_pushed(
     redis_house: House, stand_in: Callable[..., StandIn]
 ) -> None:
-    """Outside of all sweeps: a crawl of one make, and the addresses of two pages of everything beside."""
+    """Outside of all passes: a crawl of one make, and the addresses of two pages of everything beside."""
     site = stand_in(LISTINGS)
     assert redis_house.server is not None
     with redis_house.server.client() as client:

@@ -85,7 +85,7 @@ def test_a_page_that_is_gone_is_named(house: House, stand_in: Callable[..., Stan
     assert without(reparsed, gone) == without(records, gone)
     assert texts_by_id(reparsed) == texts_by_id(without(records, gone - elsewhere))
     [reason] = [text for text in run.run_json()["reasons"] if "response store" in text]
-    assert reason == "1 pages of the crawl cannot be had from the response store: sweep 1, offset 40"
+    assert reason == "1 pages of the crawl cannot be had from the response store: pass 1, offset 40"
 
 
 def test_a_page_of_a_limited_crawl_that_is_gone_is_named(
@@ -96,7 +96,7 @@ def test_a_page_of_a_limited_crawl_that_is_gone_is_named(
     assert file_house.drop("/001/000000020/") == 1
     run = file_house.reparse()
     assert run.wait(SECONDS) == 1, run.log
-    assert "1 pages of the crawl cannot be had from the response store: sweep 1, offset 20" in run.log
+    assert "1 pages of the crawl cannot be had from the response store: pass 1, offset 20" in run.log
 
 
 def test_a_page_that_is_damaged_is_named(file_house: House, stand_in: Callable[..., StandIn]) -> None:
@@ -107,7 +107,7 @@ def test_a_page_that_is_damaged_is_named(file_house: House, stand_in: Callable[.
         )
     run = file_house.reparse()
     assert run.wait(SECONDS) == 1, run.log
-    assert "1 pages of the crawl cannot be had from the response store: sweep 1, offset 100" in run.log
+    assert "1 pages of the crawl cannot be had from the response store: pass 1, offset 100" in run.log
 
 
 def test_listings_that_a_wrong_release_set_aside_are_there_once_it_is_mended(

@@ -60,7 +60,7 @@ class RedisBackend:
     async def store(self):
         async with redis.asyncio.Redis(unix_socket_path=str(self.socket)) as client:
             store = RedisResponseStore(
-                client, "{cars}", ttl=37 * DAY, crawl_ttl=7 * DAY, patience=30.0, clock=self.clock
+                client, "{cars}", ttl=37 * DAY, crawl_ttl=7 * DAY, timeout=30.0, clock=self.clock
             )
             await store.open()
             yield store

@@ -11,8 +11,8 @@ from carscraper.responses.pages import PageName
 ARGUMENTS = st.dictionaries(st.text(min_size=1), st.text())
 
 
-def name(sweep: int = 1, offset: int = 0, fetched_at: float = 1_800_000_000.0) -> PageName:
-    return PageName("20261120T101500Z-abcdef", sweep, offset, fetched_at, 100, {})
+def name(pass_number: int = 1, offset: int = 0, fetched_at: float = 1_800_000_000.0) -> PageName:
+    return PageName("20261120T101500Z-abcdef", pass_number, offset, fetched_at, 100, {})
 
 
 @given(
@@ -24,23 +24,28 @@ def name(sweep: int = 1, offset: int = 0, fetched_at: float = 1_800_000_000.0) -
     st.sampled_from(["", "https://api.cars.co.za/fw/public", "http://127.0.0.1:8000"]),
 )
 def test_any_name_comes_back(
-    sweep: int, offset: int, microseconds: int, total: int | None, arguments: dict[str, str], origin: str
+    pass_number: int,
+    offset: int,
+    microseconds: int,
+    total: int | None,
+    arguments: dict[str, str],
+    origin: str,
 ) -> None:
-    given_name = PageName("crawl", sweep, offset, microseconds / 1e6, total, arguments, origin)
+    given_name = PageName("crawl", pass_number, offset, microseconds / 1e6, total, arguments, origin)
     found = PageName.parse(given_name.text)
     assert found == given_name
     assert found.text == given_name.text
 
 
-def test_names_sort_by_sweep_then_offset_then_time() -> None:
+def test_names_sort_by_pass_then_offset_then_time() -> None:
     ordered = [
-        name(sweep=0, offset=900),
-        name(sweep=1, offset=0, fetched_at=1_800_000_000.5),
-        name(sweep=1, offset=0, fetched_at=1_800_000_000.500001),
-        name(sweep=1, offset=20),
-        name(sweep=1, offset=100),
-        name(sweep=2, offset=0, fetched_at=1_700_000_000.0),
-        name(sweep=10),
+        name(pass_number=0, offset=900),
+        name(pass_number=1, offset=0, fetched_at=1_800_000_000.5),
+        name(pass_number=1, offset=0, fetched_at=1_800_000_000.500001),
+        name(pass_number=1, offset=20),
+        name(pass_number=1, offset=100),
+        name(pass_number=2, offset=0, fetched_at=1_700_000_000.0),
+        name(pass_number=10),
     ]
     texts = [page.text for page in ordered]
     assert sorted(set(texts)) == texts

@@ -16,7 +16,7 @@ from tests.own_clock import OwnClock
 URL = "https://h/x"
 
 
-def scenario_on(socket, scenario, *, ttl=100.0, crawl_ttl=50.0, patience=30.0, clock=time.time):
+def scenario_on(socket, scenario, *, ttl=100.0, crawl_ttl=50.0, timeout=30.0, clock=time.time):
     """On a client that asks once, so that one whose server is gone knows it at once."""
 
     async def whole():
@@ -24,7 +24,7 @@ def scenario_on(socket, scenario, *, ttl=100.0, crawl_ttl=50.0, patience=30.0, c
         async with redis.asyncio.Redis(unix_socket_path=str(socket), retry=once) as client:
             await scenario(
                 RedisResponseStore(
-                    client, "{cars}", ttl=ttl, crawl_ttl=crawl_ttl, patience=patience, clock=clock
+                    client, "{cars}", ttl=ttl, crawl_ttl=crawl_ttl, timeout=timeout, clock=clock
                 ),
                 client,
             )
@@ -151,7 +151,7 @@ def test_a_frozen_server_is_not_waited_for(redis_server):
             assert clock() < 2.0
 
     server = redis_server()
-    scenario_on(server.socket, scenario, patience=0.2)
+    scenario_on(server.socket, scenario, timeout=0.2)
     server.kill()
 
 

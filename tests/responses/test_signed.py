@@ -35,7 +35,7 @@ class Workers:
             "{cars}",
             ttl=100.0,
             crawl_ttl=100.0,
-            patience=30.0,
+            timeout=30.0,
             signer=signer,
             on_not_signed=self._count,
         )

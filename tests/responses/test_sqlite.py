@@ -111,7 +111,7 @@ def test_a_full_disk_loses_the_answer_only(tmp_path, caplog):
 def write_some(path, name, start):
     async def scenario():
         start.wait(20)
-        store = SqliteResponseStore(path, patience=30.0)
+        store = SqliteResponseStore(path, timeout=30.0)
         await store.open()
         for number in range(200):
             assert await store.put(f"{name}/{number}", 200, "u", b"x" * 1000, crawl_id="one")

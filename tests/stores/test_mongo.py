@@ -38,10 +38,10 @@ from carscraper.stores.mongo.faults import REFUSED, UNAVAILABLE, failure, kind_o
 from carscraper.stores.record import Record
 from scrapy_durable.exceptions import ConfigurationError
 from tests.mongo_server import MongoServer
-from tests.patience import answered
 from tests.stores.conftest import MongoPlace, OwnServers
 from tests.stores.test_contract import all_of, car, only, opened, reading, text, when, write
 from tests.tcp_proxy import TcpProxy
+from tests.timeout import answered
 
 # The driver drops a socket that is about to be connected when it is told to stop.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

@@ -28,11 +28,11 @@ from carscraper.stores.readings import Reading
 from carscraper.stores.record import Draft, Record, Records
 from scrapy_durable.exceptions import ConfigurationError
 from tests.crawling import wait_until
-from tests.patience import answered
 from tests.postgres_server import PostgresServer
 from tests.stores.conftest import PostgresPlace
 from tests.stores.test_contract import SPECS, all_of, car, only, opened, reading, text, when, write
 from tests.tcp_proxy import TcpProxy
+from tests.timeout import answered
 
 SECRET = "canary-5e1d"
 

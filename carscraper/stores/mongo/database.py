@@ -43,7 +43,7 @@ from carscraper.stores.readings import Reading, one_line, refuse, rounds
 from carscraper.stores.record import Record
 from carscraper.weighed import WeighedCache
 
-_FAREWELL = 1.0
+_GRACE_PERIOD = 1.0
 """Seconds that a server is given to take note of the end."""
 _PAGE = 300
 """Documents in memory while all are read."""
@@ -199,7 +199,7 @@ class MongoDatabase:
     async def close(self) -> None:
         """As in the contract. A server that has fallen silent is not waited for."""
         try:
-            async with asyncio.timeout(_FAREWELL):
+            async with asyncio.timeout(_GRACE_PERIOD):
                 await self._client.close()
         except TimeoutError:
             await self._client.close()  # without telling the server that the sessions are over

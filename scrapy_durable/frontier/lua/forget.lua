@@ -9,7 +9,7 @@
 --         "end": remove the first twenty-three too, after which a new crawl may begin
 --       3 when marking: how long the verdict is kept from now (seconds)
 -- Returns 1, or 0 when this crawl is not there, or not marked
--- After a crash: a crawl that is marked is swept by whoever begins the next one.
+-- After a crash: a crawl that is marked is removed by whoever begins the next one.
 
 local crawl_id, step = ARGV[1], ARGV[2]
 if step == 'mark' then

@@ -56,7 +56,7 @@ V = TypeVar("V", bound=AnyVerdict)
 class Lifecycle(ABC, Generic[V]):
     """Ends a crawl in good order, and says whether anything is missing.
 
-    When the frontier is empty for all workers, one of them claims the end, reaches the verdict and publishes it; the
+    When the frontier is empty for all workers, one of them is elected, reaches the verdict and publishes it; the
     others wait for it. The crawl is then forgotten, so that the next run starts afresh; one with dead letters is kept,
     so that `scrapy queue retry-dead` and another run can complete it, and so is every crawl when `SCHEDULER_PERSIST`
     is True: its requests stay seen. Whatever fails on the way ends the crawl in one line, `failure`.

@@ -1,4 +1,4 @@
-"""Answers on the wire: the right ones, and the wrong ones that a fault asks for."""
+"""Answers as bytes: the right ones, and the wrong ones that a fault asks for."""
 
 from __future__ import annotations
 

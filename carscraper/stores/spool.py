@@ -55,7 +55,7 @@ from carscraper.stores.spool_directories import (
 )
 
 _SEGMENT_BYTES = 16 << 20
-"""A segment that has grown to this is followed by another, so that the disk is given back as records leave."""
+"""A segment that has grown to this is followed by another, so that the disk is freed as records leave."""
 _READ_BYTES = 4 << 20
 """How much is read at once: about a thousand cars."""
 _DRAFTS = ".*.tmp"

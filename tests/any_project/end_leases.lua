@@ -10,8 +10,8 @@ for i = 1, #leases, 2 do
     local key, lease = leases[i], leases[i + 1]
     local worker = holder_of(lease)
     if string.find(worker, ARGV[1], 1, true) then
-        local token, attempt, failures, landed = unpack_lease(lease)
-        redis.call('HSET', LEASES, key, pack_lease(token, attempt, failures, landed, 0, member_of(lease), worker))
+        local token, attempt, failures, downloaded = unpack_lease(lease)
+        redis.call('HSET', LEASES, key, pack_lease(token, attempt, failures, downloaded, 0, member_of(lease), worker))
         redis.call('ZADD', DEADLINES, 0, worker)
         ended = ended + 1
     end

@@ -10,8 +10,11 @@ from tests.standin import ROOT
 LINES, METHODS = 400, 20
 LARGER = {
     "CarsSpider": "Scrapy and the core call it by the names of a dozen of its methods",
+    "Lifecycle": "half of its methods are the hooks of a site",
+    "SqliteResponseStore": "the contract alone has twelve",
 }
-"""Classes with more methods, each with the reason."""
+"""Classes with more methods, each with the reason; three at most."""
+PACKAGES = [ROOT / "scrapy_durable", ROOT / "carscraper"]
 
 
 def too_long(package: Path) -> set[str]:
@@ -32,13 +35,15 @@ def too_large(source: str) -> set[str]:
     }
 
 
-def test_no_module_of_the_site_is_long() -> None:
-    assert too_long(ROOT / "carscraper") == set()
+def test_no_module_is_long() -> None:
+    assert [too_long(package) for package in PACKAGES] == [set(), set()]
 
 
-def test_no_class_of_the_site_has_many_methods_but_those_that_are_listed() -> None:
-    found = {name for path in (ROOT / "carscraper").rglob("*.py") for name in too_large(path.read_text())}
+def test_no_class_has_many_methods_but_those_that_are_listed() -> None:
+    modules = [path for package in PACKAGES for path in package.rglob("*.py")]
+    found = {name for path in modules for name in too_large(path.read_text())}
     assert found == LARGER.keys()
+    assert len(LARGER) <= 3
 
 
 def test_what_is_too_long_or_large_is_found(tmp_path: Path) -> None:

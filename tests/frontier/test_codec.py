@@ -144,7 +144,7 @@ def test_a_spider_that_declares_what_it_queues_is_refused_what_json_does_not_hav
         encode(Request(URL, cb_kwargs=value), DECLARING)
 
 
-def test_such_a_spider_is_given_back_no_tagged_value() -> None:
+def test_such_a_spider_gets_no_tagged_value() -> None:
     data = encode(Request(URL, meta={"a": (1, 2)}), SPIDER)
     with pytest.raises(CodecError, match="tagged: this spider queues none"):
         decode(data, DECLARING)

@@ -333,14 +333,14 @@ async def test_time_in_which_another_was_sent_is_not_given_again(backend: Backen
     assert keys(await frontier.exchange(Outbox(unsent=held(*second)), 9)) == [3]
 
 
-async def test_what_has_landed_was_sent(backend: Backend) -> None:
+async def test_what_was_downloaded_was_sent(backend: Backend) -> None:
     frontier = await begun(backend, limits=EVERY_TEN)
     (lease,) = held(*(await frontier.exchange(entries(1, 2), 9)).leases)
     assert keys(await frontier.exchange(Outbox(downloaded=[lease], unsent=[lease]), 9)) == []
     assert keys(await frontier.exchange(Outbox(unsent=[lease, lease]), 9)) == []
 
 
-async def test_a_pause_stays_when_the_interval_is_given_back(backend: Backend) -> None:
+async def test_a_pause_stays_when_the_interval_is_released(backend: Backend) -> None:
     frontier = await begun(backend, limits=EVERY_TEN)
     leases = (await frontier.exchange(entries(1, 2), 9)).leases
     inbox = await frontier.exchange(Outbox(unsent=held(*leases), pauses={"a": 5}), 9)
@@ -479,7 +479,7 @@ async def test_a_second_ack_is_stale(backend: Backend) -> None:
     assert inbox.unfinished == 0
 
 
-async def test_one_given_back_is_queued_at_once_and_its_attempt_does_not_count(backend: Backend) -> None:
+async def test_one_released_is_queued_at_once_and_its_attempt_does_not_count(backend: Backend) -> None:
     frontier = await begun(backend)
     outbox = entries(1)
     for _ in range(MAX_ATTEMPTS * 2):

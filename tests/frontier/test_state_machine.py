@@ -521,13 +521,13 @@ def test_redis_that_takes_a_pace_of_any_version_is_caught(
     assert_caught(lambda: RedisStore(redis7))
 
 
-def test_redis_that_heeds_no_pace_is_caught(redis7: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redis_that_obeys_no_pace_is_caught(redis7: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     hasty = mutate(redis_module.EXCHANGE, "if some_paced then", "if not some_paced then")
     monkeypatch.setattr(redis_module, "EXCHANGE", hasty)
     assert_caught(lambda: RedisStore(redis7))
 
 
-def test_sqlite_that_gives_back_the_time_of_any_lease_is_caught(
+def test_sqlite_that_frees_the_time_of_any_lease_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statement = sqlite_change.EXCHANGE.free_time
@@ -537,7 +537,7 @@ def test_sqlite_that_gives_back_the_time_of_any_lease_is_caught(
     assert_caught(lambda: SqliteStore(tmp_path / "frontier.sqlite"))
 
 
-def test_redis_that_gives_back_the_time_of_any_lease_is_caught(
+def test_redis_that_frees_the_time_of_any_lease_is_caught(
     redis7: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     careless = mutate(redis_module.EXCHANGE, "if last == message[2] then", "if last > 0 then")

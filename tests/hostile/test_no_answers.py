@@ -104,7 +104,7 @@ def test_no_worker_is_stuck_for_longer_than_its_time_out(site: StandIn, start: S
     assert all(one.own_seconds < 4 for one in made)
 
 
-def test_a_bug_in_a_callback_stays_loud_and_buries_the_request(site: StandIn, start: Start) -> None:
+def test_a_bug_in_a_callback_stays_loud_and_makes_a_dead_letter(site: StandIn, start: Start) -> None:
     """The counterpart: only an `ApiError` is taken for no answer."""
     buggy = (
         "from carscraper.spiders.cars import CarsSpider\n"

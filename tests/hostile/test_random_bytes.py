@@ -86,10 +86,10 @@ def test_any_body_in_any_encodings_is_unpacked_or_flagged(
     middleware.process_request(request)
     assert request.meta["download_maxsize"] == LIMIT
     response = Response("http://h/", status, {"Content-Encoding": ",".join(encodings)}, body)
-    given_back = middleware.process_response(request, response)
-    assert isinstance(given_back, Response)
-    assert given_back.body == body or len(given_back.body) <= LIMIT
-    assert not given_back.flags or not given_back.body
+    passed_on = middleware.process_response(request, response)
+    assert isinstance(passed_on, Response)
+    assert passed_on.body == body or len(passed_on.body) <= LIMIT
+    assert not passed_on.flags or not passed_on.body
 
 
 @FIXED

@@ -50,7 +50,7 @@ YEAR = 365 * 24 * 3600
         ("\xff\xfe", None),
     ],
 )
-def test_seconds_and_dates_are_heeded_within_a_bound_and_garbage_is_not(
+def test_seconds_and_dates_are_obeyed_within_a_bound_and_garbage_is_not(
     header: str, seconds: float | None
 ) -> None:
     assert retry_after(header, NOW, 3600) == seconds

@@ -37,13 +37,13 @@ class Listener:
     def __init__(self, signals: SignalManager) -> None:
         self.heard: list[tuple[str, Request]] = []
         signals.connect(self.on_waits, request_shares_download)
-        signals.connect(self.on_waited_in_vain, shared_download_failed)
+        signals.connect(self.on_failed, shared_download_failed)
 
     def on_waits(self, request: Request) -> bool:
         self.heard.append(("shares", request))
         return True
 
-    def on_waited_in_vain(self, request: Request) -> None:
+    def on_failed(self, request: Request) -> None:
         self.heard.append(("failed", request))
 
 
@@ -108,7 +108,7 @@ def test_what_comes_from_the_store_at_once_never_waited(crawler: Any) -> None:
     play(crawler, scenario)
 
 
-def test_when_the_download_fails_those_that_waited_are_handed_out_again(crawler: Any) -> None:
+def test_when_the_download_fails_those_that_waited_are_leased_again(crawler: Any) -> None:
     """None of them holds up the one that comes in its turn."""
 
     async def scenario(middleware: ResponseStoreMiddleware) -> None:

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, cast
 
 from aiohttp import ClientHttpProxyError, ClientResponseError
 from aiohttp.abc import AbstractResolver, ResolveResult
-from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.exceptions import DownloadFailedError
-from scrapy.http import Headers
 
 from scrapy_durable.config import Config
-from scrapy_durable.engine import connect_with
+from scrapy_durable.engine.handler import OpenHandler
 from scrapy_durable.heads import BoundedResponseHandler
 from scrapy_durable.origins import host_of
 from scrapy_durable.proxies import TunnelRefused
@@ -27,7 +25,6 @@ from scrapy_durable.stopping import is_stopping
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from aiohttp import ClientResponse
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -106,7 +103,7 @@ class GuardedResolver(AbstractResolver):
         await self._resolver.close()
 
 
-class GuardedDownloadHandler(AiohttpDownloadHandler):
+class GuardedDownloadHandler(OpenHandler):
     """Scrapy's handler on aiohttp, which takes half the CPU time of Scrapy's own client per request.
 
     An allowed origin (`DURABLE_ALLOWED_ORIGINS`) whose host is a public name is refused any address that is not
@@ -125,7 +122,7 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
         self._watching: asyncio.Task[None] | None = None
         allowed = Config.from_settings(crawler.settings).allowed_origins
         guarded = [host for host in map(host_of, allowed) if is_public_name(host)]
-        connect_with(self, BoundedResponseHandler, partial(GuardedResolver, hosts=guarded))
+        self.connect_with(BoundedResponseHandler, partial(GuardedResolver, hosts=guarded))
 
     async def download_request(self, request: Request) -> Response:
         """Ask. Raises `RequestFailed` when the crawl is being stopped, and what Scrapy's handler raises."""
@@ -152,11 +149,6 @@ class GuardedDownloadHandler(AiohttpDownloadHandler):
         finally:
             self._under_way.discard(task)
             self._abandoned.discard(task)
-
-    @staticmethod
-    def _extract_headers(response: ClientResponse) -> Headers:
-        """As they were sent: aiohttp's own text of bytes that are no UTF-8 cannot be made bytes again."""
-        return Headers(list(response.raw_headers))
 
     async def close(self) -> None:
         """End the watch, and close the connections."""

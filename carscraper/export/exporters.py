@@ -5,17 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import os
-import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from xml.sax.xmlreader import AttributesImpl
 
 import orjson
-from scrapy.exporters import BaseItemExporter, XmlItemExporter
+from scrapy.exporters import BaseItemExporter
 from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.utils.conf import feed_complete_default_values_from_settings
 from scrapy.utils.misc import load_object
@@ -26,6 +24,7 @@ from carscraper.export.encoders import CsvEncoder, Encoder, ParquetEncoder
 from carscraper.export.tables import Column, Row, Rows
 from carscraper.items import Car
 from carscraper.weighed import WeighedCache
+from scrapy_durable.engine.feeds import WellFormedXml
 from scrapy_durable.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
@@ -117,45 +116,13 @@ class CsvExporter(TableExporter):
                 raise ConfigurationError("its last line is cut short; -O replaces it")
 
 
-class XmlExporter(XmlItemExporter):
-    """In place of Scrapy's, which writes what no parser reads back: here every feed is well formed.
-
-    A character that XML 1.0 cannot hold becomes U+FFFD, and a field whose name is no name in XML an element `field`
-    with the `name` as its attribute.
-    """
+class XmlExporter(WellFormedXml):
+    """Well formed, whatever the site's fields are called and hold."""
 
     def check_end(self, path: Path) -> None:
         """A second document is no end of the first."""
         if path.stat().st_size:
             raise ConfigurationError("XML cannot be appended to; -O replaces the file")
-
-    def _export_xml_field(self, name: str, serialized_value: Any, depth: int) -> None:
-        self._beautify_indent(depth=depth)
-        tag, attributes = (name, {}) if _XML_NAME.fullmatch(name) else ("field", {"name": _xml_text(name)})
-        self.xg.startElement(tag, AttributesImpl(attributes))
-        if isinstance(serialized_value, Mapping | list):
-            pairs = (
-                serialized_value.items()
-                if isinstance(serialized_value, Mapping)
-                else (("value", value) for value in serialized_value)
-            )
-            self._beautify_newline()
-            for inner, value in pairs:
-                self._export_xml_field(str(inner), value, depth=depth + 1)
-            self._beautify_indent(depth=depth)
-        else:
-            self.xg.characters(_xml_text(str(serialized_value)))
-        self.xg.endElement(tag)
-        self._beautify_newline()
-
-
-_XML_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-"""A name of an element that no parser stumbles over, without a namespace."""
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def _xml_text(text: str) -> str:
-    return _NOT_XML.sub("\ufffd", text)
 
 
 class ParquetExporter(TableExporter):

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from scrapy.extensions.feedexport import FeedExporter
+from scrapy_durable.engine.feeds import OpenFeeds
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
-    from scrapy.extensions.feedexport import FeedSlot
 
 logger = logging.getLogger(__name__)
 
 
-class Feeds(FeedExporter):
+class Feeds(OpenFeeds):
     """Scrapy logs a traceback for each item that a feed cannot take, and calls the crawl a success.
 
     Here the first failure is logged once, nothing more is written to any feed, and the exit status is not 0. The
@@ -42,11 +41,9 @@ class Feeds(FeedExporter):
         except Exception as error:  # noqa: BLE001 (whatever an exporter or a storage raises)
             self._fail(error)
 
-    async def _close_slot(self, slot: FeedSlot, spider: Spider) -> None:
-        try:
-            await super()._close_slot(slot, spider)
-        except Exception as error:  # noqa: BLE001 (the same)
-            self._fail(error)
+    def failed_to_close(self, error: Exception) -> None:
+        """The same."""
+        self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         if not self._failed:

@@ -95,10 +95,8 @@ class CarsSpider(Spider):
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         """Raises `ConfigurationError` for an argument that is unknown or a setting that is refused."""
-        spider = cls(
-            Config.from_settings(crawler.settings), **{k: v for k, v in kwargs.items() if k != "_job"}
-        )
-        spider._set_crawler(crawler)
+        given = {name: value for name, value in kwargs.items() if name != "_job"}
+        spider = super().from_crawler(crawler, Config.from_settings(crawler.settings), **given)
         if _is_anonymous(crawler.settings):
             spider.logger.warning(
                 "Nobody says who asks the live site: set CARS_CONTACT to a mail address or URL"

@@ -1,12 +1,12 @@
 """What Scrapy keeps to itself, touched here and nowhere else; holds for Scrapy 2.19.
 
-A next release of Scrapy can break this module and no other. What each function needs of it stands in its docstring.
+A next release of Scrapy can break this package and nothing else. What a function needs of it stands in its docstring.
+`handler.py` and `feeds.py` stand apart, since not everybody needs aiohttp or feeds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Container, Set
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy.core.scheduler import Scheduler
@@ -15,10 +15,7 @@ from scrapy.utils.defer import _schedule_coro
 from scrapy.utils.misc import load_object
 
 if TYPE_CHECKING:
-    from aiohttp.abc import AbstractResolver
-    from aiohttp.client_proto import ResponseHandler
     from scrapy import Request
-    from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
     from scrapy.crawler import Crawler
 
 _COMMANDS = "scrapy.commands."
@@ -138,21 +135,6 @@ def space_out(crawler: Crawler, site: str, seconds: float) -> None:
     slot = crawler.engine.downloader.slots.get(site)
     if slot is not None:
         slot.delay, slot.jitter = seconds, 0.0
-
-
-def connect_with(
-    handler: AiohttpDownloadHandler,
-    protocol: Callable[..., ResponseHandler],
-    resolver: Callable[[AbstractResolver], AbstractResolver],
-) -> None:
-    """Have a download handler's connections speak `protocol`, and find addresses by what `resolver` makes of its own.
-
-    `handler._session.connector` is aiohttp's `TCPConnector`, which calls `_factory()` for each connection and asks
-    `_resolver` for each name; before the first request there are neither. Holds for aiohttp 3.
-    """
-    connector: Any = handler._session.connector
-    connector._factory = partial(protocol, loop=connector._loop)
-    connector._resolver = resolver(connector._resolver)
 
 
 def refuse_to_open(crawler: Crawler) -> None:

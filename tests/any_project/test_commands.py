@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from tests.any_project.project import PYTHON, Project, environment
 from tests.any_project.shop import Shop
+from tests.crawling import HANGS
 from tests.redis_server import RedisServer
 
 PAGES = '''
@@ -59,20 +62,38 @@ def commands(site: str) -> dict[str, tuple[str, ...]]:
     page = ("--nolog", site)
     return {
         "list": ("list",),
-        "settings": ("settings", "--get", "BOT_NAME"),
-        "version": ("version", "--verbose"),
         "fetch": ("fetch", *page),
         "fetch a page that is not there": ("fetch", "--nolog", f"{site}/nothing"),
-        "fetch with a spider": ("fetch", "--spider", "pages", *page),
+        "fetch with the spider that crawls": ("fetch", "--spider", "products", *page),
         "shell": ("shell", "-c", "response.status, fetch(response.url), response.css('title').get()", *page),
         "parse": ("parse", "--spider", "pages", "-a", f"site={site}", "-d", "2", "--noitems", *page),
         "check": ("check", "pages", "-a", f"site={site}"),
-        "check a list": ("check", "-l"),
         "view": ("view", *page),
         "bench": ("bench", "-s", "CLOSESPIDER_TIMEOUT=1", "-s", "LOG_LEVEL=WARNING"),
-        "a command that there is not": ("nothing",),
         "a spider that there is not": ("crawl", "nothing"),
     }
+
+
+@contextmanager
+def written(client: Redis) -> Iterator[Callable[[], set[str]]]:
+    """While it lasts: which keys have been written so far, those that are gone again too."""
+    client.config_set("notify-keyspace-events", "KA")
+    found: set[str] = set()
+    with client.pubsub() as notices:
+        notices.psubscribe("__keyspace@*__:*")
+        assert notices.get_message(timeout=HANGS)["type"] == "psubscribe"
+
+        def look() -> set[str]:
+            end = f"seen-{len(found)}"
+            client.set(end, 1)
+            while end not in found:
+                if notice := notices.get_message(timeout=HANGS):
+                    found.add(notice["channel"].decode().partition("__:")[2])
+            client.delete(end)
+            return found - {end}
+
+        yield look
+    client.config_set("notify-keyspace-events", "")
 
 
 MakeStock = Callable[..., Project]
@@ -116,15 +137,28 @@ def test_they_end_as_in_stock_scrapy_also_beside_a_crawl_on_the_same_redis(
     assert "<title>" in without["fetch"][1]
     assert all_of(stock("kept", **ADDON, JOBDIR="job"), site) == without
     shared = stock("shared", **ADDON, REDIS_URL=redis_server.url)
-    with redis_server.client() as client, shared:
+    with redis_server.client() as client, written(client) as keys, shared:
         client.flushall()
         shop.gate(20)
         crawl = shared.start()
         assert shop.wait_until_held(lambda: not crawl.running), crawl.log
         assert all_of(shared, site) == without
-        assert all(key.startswith(b"{products}") for key in client.keys())
+        assert crawl.running, crawl.log
+        assert {key.partition(":")[0] for key in keys()} == {"{products}"}, "the crawl's only"
         shop.gate(None)
         assert crawl.wait() == 0, crawl.log
+
+
+def test_a_crawl_that_writes_to_the_same_redis_or_ends_otherwise_is_told_from_a_command_that_does_not(
+    stock: MakeStock, site: str, redis_server: RedisServer
+) -> None:
+    """The counterpart: the same comparison finds a spider that has failed, and the same watch finds its keys."""
+    failing = ("crawl", "pages", "-a", "site=nothing:", "--nolog")
+    shared = stock("shared", **ADDON, REDIS_URL=redis_server.url)
+    with redis_server.client() as client, written(client) as keys:
+        client.flushall()
+        assert stable(run(shared.path, *failing)) != stable(run(stock("stock").path, *failing))
+        assert {key.partition(":")[0] for key in keys()} == {"{pages}"}
 
 
 def test_a_project_and_a_spider_are_made_as_by_stock_scrapy(tmp_path: Path, stock: MakeStock) -> None:

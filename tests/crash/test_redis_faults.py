@@ -53,6 +53,12 @@ def assert_complete(run: Crawl, site: StandIn) -> None:
     assert torn_files(run.output_dir) == []
 
 
+BLOCKED = 2.0
+"""Seconds: a call that blocks lasts for the client's time-out of five. A machine with more to do than it has cores makes
+the event loop wait for some tenths of one, and the clock's thread less.
+"""
+
+
 def longest_lag(run: Crawl) -> float:
     """In seconds."""
     return max(int(lag) for lag in re.findall(r"lag (\d+) ms", run.log)) / 1000
@@ -112,7 +118,7 @@ def test_a_frozen_redis_is_waited_for_without_blocking(
         finally:
             os.kill(shared.server.pid, signal.SIGCONT)
         assert_complete(run, site)
-    assert longest_lag(run) < 0.2
+    assert longest_lag(run) < BLOCKED
 
 
 @pytest.mark.slow
@@ -131,7 +137,7 @@ def test_a_worker_of_a_redis_that_is_paused_for_20_seconds_ends_within_5_when_to
             told_at = own_clock(run.log.partition("Received SIGTERM")[0])
             assert own_clock(run.log) - told_at < 5, run.log
             assert time.monotonic() - paused_at < 20, "Redis was back before the worker had ended"
-        assert longest_lag(run) < 0.2, run.log
+        assert longest_lag(run) < BLOCKED, run.log
         wait_until(lambda: answers(server), 30, what="Redis is back")
         with crawl(site.url, tmp_path, settings=SETTINGS, redis_url=server.url) as again:
             assert_complete(again, site)

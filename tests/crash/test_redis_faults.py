@@ -54,8 +54,8 @@ def assert_complete(run: Crawl, site: StandIn) -> None:
 
 
 BLOCKED = 2.0
-"""Seconds: a call that blocks lasts for the client's time-out of five. A machine with more to do than it has cores makes
-the event loop wait for some tenths of one, and the clock's thread less.
+"""Seconds: a call that blocks lasts for the client's time-out of five. A machine with more to do than it has cores
+makes the event loop wait for some tenths of one, and the clock's thread less.
 """
 
 

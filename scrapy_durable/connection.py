@@ -20,14 +20,19 @@ _TIMEOUT = 5.0
 def redis_client(settings: BaseSettings) -> Redis | None:
     """A client as `REDIS_URL` and `REDIS_PARAMS` say; None when `REDIS_URL` is not set.
 
-    Raises `ConfigurationError` for a URL that is none; the message does not repeat it, since it may hold a
-    password.
+    Raises `ConfigurationError` for a URL that is none, and where the packages for Redis are not installed. The message
+    does not repeat the URL, since it may hold a password.
     """
     if not settings.get("REDIS_URL"):
         return None
     # Here, since most crawls need none of it, and it takes a twentieth of their start.
-    from redis.asyncio import Redis
-    from scrapy_redis import connection
+    try:
+        from redis.asyncio import Redis
+        from scrapy_redis import connection
+    except ImportError as error:
+        raise ConfigurationError(
+            "REDIS_URL: a package for Redis is missing; install them with: pip install 'carscraper[redis]'"
+        ) from error
 
     params = {
         "socket_timeout": _TIMEOUT,

@@ -34,8 +34,8 @@ def run(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any) -> int:
         running.add_done_callback(lambda task: failed.extend(_error(task)))
     process.start()
     for error in failed:
-        if isinstance(error, DurableError):
-            logger.critical("%s", error)
+        if refusal := _refusal(error):
+            logger.critical("%s", refusal)
             return 2
         logger.critical("The crawl could not start", exc_info=error)
         return 1
@@ -67,6 +67,14 @@ def lifecycle_of(crawler: Crawler) -> Lifecycle[Any] | None:
     """Whoever ends the crawl, and has its `verdict`; None where nobody does."""
     lifecycle = crawler.get_extension(Lifecycle)  # type: ignore[type-abstract]
     return lifecycle if lifecycle is not None and lifecycle.is_at_work else None
+
+
+def _refusal(error: BaseException) -> DurableError | None:
+    """Why the start was refused, also where Scrapy has failed over it: it closes an engine that has not opened yet."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, DurableError):
+        found = found.__context__
+    return found
 
 
 def _error(task: Any) -> list[BaseException]:

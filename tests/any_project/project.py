@@ -45,10 +45,15 @@ _END_LEASES = "\n".join(
 _NOT_INHERITED = ("CARS_", "DURABLE_", "SCRAPY_", "REDIS_", "MONGO_", "POSTGRES_", "JOBDIR", "PYTHONPATH")
 
 
-def environment() -> dict[str, str]:
-    """What a stock project's commands are given: nothing that this machine has set for a crawl."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
-    return kept if OWN_PYTHON else {**kept, "PYTHONPATH": f"{ROOT}:{_metadata()}"}
+def environment(python: str = PYTHON) -> dict[str, str]:
+    """What commands of a stock project are given: for the interpreter that runs the tests, the checkout too."""
+    kept = without_ours()
+    return {**kept, "PYTHONPATH": f"{ROOT}:{_metadata()}"} if python == sys.executable else kept
+
+
+def without_ours() -> dict[str, str]:
+    """The environment without what this machine has set for a crawl."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
 
 
 @cache
@@ -86,7 +91,7 @@ class Run:
             self.process = subprocess.Popen(
                 [*project.command, "-s", f"USER_AGENT={self.agent}", *arguments],
                 cwd=project.path,
-                env=environment(),
+                env=environment(project.python),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -140,11 +145,17 @@ class Run:
 class Project:
     """A stock project at `path`, with `settings` beside the template's. `name` is its spider's.
 
-    `site` is what the spider is told as `-a site=`.
+    `site` is what the spider is told as `-a site=`; `python` crawls.
     """
 
     def __init__(
-        self, template: Path, path: Path, name: str, site: str, settings: Mapping[str, object]
+        self,
+        template: Path,
+        path: Path,
+        name: str,
+        site: str,
+        settings: Mapping[str, object],
+        python: str = PYTHON,
     ) -> None:
         shutil.copytree(template, path)
         shutil.copy(SPIDERS[name], path / "shop" / "spiders")
@@ -156,11 +167,12 @@ class Project:
                 file.write(f"{setting} = {value!r}\n")
         self.path = path
         self.name = name
+        self.python = python
         self._steady = settings.get("DURABLE_LEASE_SECONDS") == STEADY
         self._place = {place: settings[place] for place in ("REDIS_URL",) if place in settings}
         if "JOBDIR" in settings:
             self._place["JOBDIR"] = str(path / str(settings["JOBDIR"]))
-        self.command = [PYTHON, "-m", "scrapy", "crawl", name, "-a", f"site={site}"]
+        self.command = [python, "-m", "scrapy", "crawl", name, "-a", f"site={site}"]
         self._runs: list[Run] = []
 
     def start(self, worker: int = 0, arguments: Sequence[str] = ()) -> Run:

@@ -79,6 +79,8 @@ FAILED = (
     "\nNOT COMPLETE: 1 requests are dead letters (scrapy queue dead, retry-dead)\n",
 )
 REFUSED = ("yield {}", {"TWISTED_REACTOR": SELECT}, 2, "TWISTED_REACTOR: ")
+NO_URL = ("yield {}", {"REDIS_URL": "nonsense"}, 2, "REDIS_URL: not a URL")
+"""Found when the engine opens, which Scrapy then fails to close."""
 
 
 @pytest.mark.parametrize(
@@ -87,17 +89,21 @@ REFUSED = ("yield {}", {"TWISTED_REACTOR": SELECT}, 2, "TWISTED_REACTOR: ")
         ("crawl", *COMPLETE),
         ("crawl", *FAILED),
         ("crawl", *REFUSED),
+        ("crawl", *NO_URL),
         ("runspider", *COMPLETE),
         ("runspider", *FAILED),
         ("runspider", *REFUSED),
+        ("runspider", *NO_URL),
     ],
     ids=[
         "crawl complete",
         "crawl failed",
         "crawl refused",
+        "crawl without a Redis",
         "runspider complete",
         "runspider failed",
         "runspider refused",
+        "runspider without a Redis",
     ],
 )
 def test_the_exit_status_tells_how_the_crawl_ended(

@@ -31,7 +31,7 @@ def redis_client(settings: BaseSettings) -> Redis | None:
         from scrapy_redis import connection
     except ImportError as error:
         raise ConfigurationError(
-            "REDIS_URL: a package for Redis is missing; install them with: pip install 'carscraper[redis]'"
+            "REDIS_URL: it needs what the extra redis brings; install it with: pip install redis scrapy-redis"
         ) from error
 
     params = {

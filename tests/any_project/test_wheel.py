@@ -220,4 +220,4 @@ def test_a_redis_without_its_extra_is_refused_in_a_line_that_names_it(
     done = run(bare.scrapy, *command, *address, "-s", "LOG_LEVEL=ERROR", cwd=one_page)
     assert done.returncode == 2, done.stderr
     (said,) = done.stderr.splitlines()
-    assert said.endswith("pip install 'carscraper[redis]'")
+    assert said.endswith("pip install redis scrapy-redis")

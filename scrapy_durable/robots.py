@@ -23,6 +23,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import build_from_crawler
 
 from scrapy_durable.config import Config
+from scrapy_durable.engine import has_errback
 from scrapy_durable.exceptions import DurableError
 from scrapy_durable.origins import origin_of
 from scrapy_durable.retry.backoff import backoff
@@ -139,7 +140,8 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         scheduler = frontier_scheduler(self.crawler)
         if site.given_up:
             # A drop, to Scrapy; but the request is lost like one whose download has failed for good.
-            if scheduler and not request.errback and scheduler.outcomes.dead_letter(request, site.given_up):
+            is_lost = not has_errback(self.crawler, request)
+            if scheduler and is_lost and scheduler.outcomes.dead_letter(request, site.given_up):
                 logger.error("Gave up %s: %s", request, site.given_up)
             raise NotKnownToBeAllowed(site.given_up)
         if scheduler and scheduler.outcomes.is_leased(request):

@@ -7,10 +7,11 @@ A next release of Scrapy can break this package and nothing else. What a functio
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Container, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy.core.scheduler import Scheduler
 from scrapy.dupefilters import RFPDupeFilter
+from scrapy.spiders import CrawlSpider
 from scrapy.utils.defer import _schedule_coro
 from scrapy.utils.misc import load_object
 
@@ -121,6 +122,20 @@ async def process_item(crawler: Crawler, item: Any) -> None:
     `engine.scraper.start_itemproc_async` is what the engine calls for the items of `start()`.
     """
     await crawler.engine.scraper.start_itemproc_async(item, response=None)
+
+
+def has_errback(crawler: Crawler, request: Request) -> bool:
+    """Whether an errback of the project hears of the request's failure.
+
+    `CrawlSpider._errback`, which each request of a rule has, only calls the errback of its rule, where there is one.
+    `spider._rules` are the compiled rules, by the index in `meta["rule"]`.
+    """
+    if getattr(request.errback, "__func__", None) is not CrawlSpider._errback:
+        return request.errback is not None
+    try:
+        return bool(cast("Any", crawler.spider)._rules[request.meta["rule"]].errback)
+    except (LookupError, TypeError):  # no index of a rule: the errback would fail
+        return False
 
 
 def site_of(crawler: Crawler, request: Request) -> str:

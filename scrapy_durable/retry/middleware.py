@@ -13,6 +13,7 @@ from scrapy.downloadermiddlewares.retry import RetryMiddleware as ScrapyRetryMid
 from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
 
 from scrapy_durable.config import Config
+from scrapy_durable.engine import has_errback
 from scrapy_durable.exceptions import InvalidAnswer
 from scrapy_durable.retry.backoff import backoff, retry_after
 from scrapy_durable.scheduler import FrontierScheduler, frontier_scheduler
@@ -82,7 +83,9 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         if delay is not None:
             logger.warning("The site asks to wait for %.0f s (%s)", delay, fault)
             scheduler.sites.pause(request, delay)
-        if not self.try_later(scheduler, request, fault, response.body, delay or 0.0) and request.errback:
+        if not self.try_later(scheduler, request, fault, response.body, delay or 0.0) and has_errback(
+            self.crawler, request
+        ):
             return response  # as in Scrapy: the errback is given it in an `HttpError`
         raise RequestFailed(fault)
 
@@ -96,7 +99,7 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         if scheduler is None or not scheduler.outcomes.is_leased(request):
             return super().process_exception(request, exception)
         reason = f"{type(exception).__name__}: {exception}"
-        if not self.try_later(scheduler, request, reason) and request.errback:
+        if not self.try_later(scheduler, request, reason) and has_errback(self.crawler, request):
             return None
         raise RequestFailed(reason) from exception
 
@@ -116,7 +119,7 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         if tries > times:
             logger.error("Gave up retrying %s (failed %d times): %s", request, tries, reason)
             self.crawler.stats.inc_value("retry/max_reached")
-            if not request.errback:
+            if not has_errback(self.crawler, request):
                 scheduler.outcomes.dead_letter(request, f"{reason}, {tries} tries{_snippet(body)}")
             return False
         wait = backoff(tries, random.random(), self._config.retry_base_delay, self._config.retry_max_delay)
@@ -222,7 +225,7 @@ class LastWordMiddleware:
         if 200 <= response.status < 300 or not self._strict:
             return response
         wanted = request.meta.get("handle_httpstatus_list", ())
-        if response.status not in wanted and not request.errback:
+        if response.status not in wanted and not has_errback(self._crawler, request):
             self._dead_letter(request, _refusal(response))
         return response
 
@@ -231,7 +234,8 @@ class LastWordMiddleware:
         if self._scheduler is None:
             return
         self._scheduler.outcomes.note_result(request)
-        if not request.errback and (self._strict or not isinstance(exception, IgnoreRequest)):
+        is_failure = self._strict or not isinstance(exception, IgnoreRequest)
+        if is_failure and not has_errback(self._crawler, request):
             self._dead_letter(request, f"{type(exception).__name__}: {exception}")
 
     def _dead_letter(self, request: Request, reason: str) -> None:

@@ -31,24 +31,28 @@ class Site:
     """`asked` counts by path, before the answer; a path in `held` is answered when it is taken out of there. One in
     `failing` is answered with 503 so many times before, at once.
 
-    `/moved` redirects to `/place`; all else is an empty page.
+    `/moved` redirects to `/place`, `/links` links to `links`; all else is an empty page.
     """
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
         self.held: set[str] = set()
         self.failing: Counter[str] = Counter()
+        self.links: list[str] = []
         self._changed = threading.Condition()
         site = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                links = site.links if self.path == "/links" else []
+                body = "".join(f'<a href="{link}">.</a>' for link in links).encode()
                 self.send_response(site._status(self.path))
                 if self.path == "/moved":
                     self.send_header("Location", "/place")
                 self.send_header("Content-Type", "text/html")
-                self.send_header("Content-Length", "0")
+                self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
+                self.wfile.write(body)
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass

@@ -5,6 +5,8 @@ import sys
 
 import scrapy
 from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
 
 BASE = {
     "SCHEDULER": "scrapy_durable.scheduler.FrontierScheduler",
@@ -105,7 +107,28 @@ class One(scrapy.Spider):
         self.logger.info("Told of a failure")
 
 
-SPIDERS = {spider.name: spider for spider in (Family, Lambdas, Slow, Failing, One)}
+class Ruled(CrawlSpider):
+    """One rule has no errback, the other has. `/unheard/never` has a second to be answered in."""
+
+    name = "ruled"
+    rules = (
+        Rule(LinkExtractor(allow="/unheard/"), process_request="hurry"),
+        Rule(LinkExtractor(allow="/heard/"), errback="failed"),
+    )
+
+    async def start(self):
+        yield scrapy.Request(f"{self.site}/links", dont_filter=True)
+
+    def hurry(self, request, response):
+        if request.url.endswith("/never"):
+            request.meta["download_timeout"] = 1
+        return request
+
+    def failed(self, failure):
+        self.logger.info("Told of a failure")
+
+
+SPIDERS = {spider.name: spider for spider in (Family, Lambdas, Slow, Failing, One, Ruled)}
 
 if __name__ == "__main__":
     name, site, settings = sys.argv[1:]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scrapy_durable.frontier import codec
 from tests.crawling import wait_until
 from tests.done_again.conftest import Site, StartCrawl, look
 
@@ -90,3 +91,21 @@ def test_a_request_that_kills_each_process_that_has_it_is_a_dead_letter_that_has
     assert (letter.attempts, letter.failures) == (3, 0), log
     assert letter.reason == "lease expired after 3 attempts"
     assert site.asked["/page"] == 3
+
+
+def test_what_a_rule_without_an_errback_asks_for_is_a_dead_letter_after_its_last_try(
+    site: Site, start: StartCrawl, settings: dict[str, Any]
+) -> None:
+    """`CrawlSpider` gives each request of its rules an errback, which does nothing where the rule has none."""
+    site.links = ["/unheard/never", "/unheard/503", "/unheard/later", "/heard/503"]
+    site.held = {"/unheard/never"}
+    tries = RETRY_TIMES + 1
+    site.failing.update({"/unheard/503": tries, "/unheard/later": RETRY_TIMES, "/heard/503": tries})
+    log = start("ruled", **settings).finish()
+    assert log.count("Told of a failure") == 1, log
+    assert {path: site.asked[path] for path in site.links} == dict.fromkeys(site.links, tries)
+    letters = look("ruled", **settings)[1]
+    reasons = {codec.url_of(letter.payload).removeprefix(site.url): letter.reason for letter in letters}
+    assert reasons.keys() == {"/unheard/never", "/unheard/503"}, log
+    assert "Timeout" in reasons["/unheard/never"]
+    assert "status 503" in reasons["/unheard/503"]

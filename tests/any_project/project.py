@@ -161,9 +161,13 @@ class Project:
         shutil.copy(SPIDERS[name], path / "shop" / "spiders")
         for module in ("items.py", "pipelines.py"):
             shutil.copy(EXAMPLE / "shop" / module, path / "shop")
-        pipeline = {"ITEM_PIPELINES": {"shop.pipelines.EachItemToDisk": 300}}
+        shutil.copy(Path(__file__).with_name("who_asks.py"), path / "shop")
+        components = {
+            "ITEM_PIPELINES": {"shop.pipelines.EachItemToDisk": 300},
+            "DOWNLOADER_MIDDLEWARES": {"shop.who_asks.WhoAsks": 999},
+        }
         with (path / "shop" / "settings.py").open("a") as file:
-            for setting, value in {**FULL_SPEED, **pipeline, **settings}.items():
+            for setting, value in {**FULL_SPEED, **components, **settings}.items():
                 file.write(f"{setting} = {value!r}\n")
         self.path = path
         self.name = name

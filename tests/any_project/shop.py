@@ -105,7 +105,7 @@ class Shop:
         return -1 if 0 in given else len(given) - given.count(503)
 
     def waiting(self, agent: str) -> int:
-        """Requests of a client that wait before the gate now."""
+        """Requests of a process that wait before the gate now."""
         return sum(
             entry["status"] is None and not entry["gone"] and entry["agent"] == agent
             for entry in self.journal()

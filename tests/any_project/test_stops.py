@@ -77,3 +77,24 @@ def test_a_crawl_that_closespider_has_stopped_is_kept(
     durable.end_leases(limited)
     assert finish(crawl_through(durable, shop, []), shop) == [0]
     assert_nothing_was_done_twice(durable, shop, expected)
+
+
+def test_who_asks_is_known_also_of_what_another_process_was_redirected_to(
+    project: MakeProject, shop: Shop
+) -> None:
+    """Else the site would wait for a process that was killed, and another be the one that asks."""
+    durable = project("products", SHARED[0].steady)
+    killed = durable.start(0)
+    shop.gate(0)
+    while not (redirects := [entry for entry in shop.journal() if entry["status"] == 302]):
+        shop.gate(1)
+        assert shop.wait_until_held(lambda: not killed.running), killed.log
+    wait_until_settled(durable, shop)
+    killed.kill()
+    wait_until_gone(shop, killed)
+    durable.end_leases(killed)
+    other = durable.start(1)
+    assert finish([other], shop) == [0], other.log
+    product = redirects[0]["target"].replace("/go/", "/product/")
+    answered = [entry for entry in shop.journal() if entry["target"] == product and entry["status"] == 200]
+    assert [entry["agent"] for entry in answered] == [other.agent]

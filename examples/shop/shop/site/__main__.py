@@ -93,8 +93,6 @@ class Handler(BaseHTTPRequestHandler):
             return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
         except BlockingIOError:
             return False
-        except ConnectionError:
-            return True
         except OSError:
             return True
 

@@ -28,7 +28,7 @@ class Entry:
 
 
 class ClientGone(Exception):
-    """Raised when the client of a request that was held back has closed its connection."""
+    """Raised when the client of a request has closed its connection before it was answered."""
 
 
 class Journal:
@@ -57,13 +57,15 @@ class Journal:
             self.entries.append(entry)
 
     def wait(self, entry: Entry, is_gone: Callable[[], bool]) -> None:
-        """Return when the request may be answered. Raises `ClientGone`."""
+        """Return when the request may be answered. Raises `ClientGone`, whatever the gate says by then."""
         with self._changed:
-            while self._left == 0:
-                if is_gone():
-                    entry.gone = True
-                    raise ClientGone
+            while not is_gone():
+                if self._left != 0:
+                    break
                 self._changed.wait(POLL)
+            else:
+                entry.gone = True
+                raise ClientGone
             if self._left is not None:
                 self._left -= 1
             entry.status = 0  # it will be answered; which status, is known in a moment

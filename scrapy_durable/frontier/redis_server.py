@@ -237,7 +237,8 @@ class RedisKeys:
 
     def other_release(self, found: str) -> OtherRelease:
         """The error that there is a crawl of version `found`."""
-        return OtherRelease(self.place, found, STATE_VERSION, "give it up with 'scrapy queue forget'")
+        shown = found if found.isascii() and found.isdigit() and len(found) < 10 else "?"
+        return OtherRelease(self.place, shown, STATE_VERSION, "give it up with 'scrapy queue forget'")
 
     @property
     def place(self) -> str:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from carscraper.items import SetAside
 from carscraper.monitoring.verdict import GivenUp, Verdict
 from scrapy_durable.exceptions import FrontierDamaged
+from scrapy_durable.frontier.redis_server import STATE_VERSION
 from scrapy_durable.identity import is_crawl_id, new_crawl_id
 from scrapy_durable.published import read_published
 from tests.crawling import wait_until
@@ -71,7 +72,8 @@ def test_a_crawl_of_a_foreign_name_is_not_joined_and_nothing_is_written(
     site: StandIn, start: Start, server: RedisServer, client: redis.Redis, tmp_path: Path, name: str
 ) -> None:
     identity = getattr(spider_of(site.url), "identity", "")
-    client.hset("{cars}:crawl", mapping={"id": name, "nonce": "x", "identity": identity})
+    crawl = {"id": name, "version": STATE_VERSION, "nonce": "x", "identity": identity}
+    client.hset("{cars}:crawl", mapping=crawl)
     run = start(redis_url=server.url)
     assert run.wait(SECONDS) == 2, run.log
     assert "which none of ours has" in run.log
@@ -79,6 +81,17 @@ def test_a_crawl_of_a_foreign_name_is_not_joined_and_nothing_is_written(
     assert len(run.log) < 5000
     assert not list(tmp_path.rglob("batches"))
     assert not (tmp_path.parent / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("version", ["\x1b[31mred", "9" * 100_000, "", "٢"])
+def test_a_crawl_of_a_version_that_is_none_is_refused_in_a_plain_line(
+    start: Start, server: RedisServer, client: redis.Redis, version: str
+) -> None:
+    client.hset("{cars}:crawl", mapping={"id": "20241120T101500Z-3f9a1c", "version": version})
+    run = start(redis_url=server.url)
+    assert run.wait(SECONDS) == 2, run.log
+    assert "\x1b" not in run.log
+    assert len(run.log) < 5000
 
 
 # Verdicts

@@ -206,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "reparse" in names:
         times = _ratio(results, "ours", "reparse", "wall_s")
         fast_enough = times >= TIMES_FASTER or options.listings < WHOLE
-        print(f"a crawl takes {times:.1f} times as long as building it again")
+        print(f"a crawl takes {times:.1f} times as long as reparsing it")
     return 0 if fast_enough and all(run.complete(options.listings) for run in results) else 1
 
 

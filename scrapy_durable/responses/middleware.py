@@ -49,7 +49,7 @@ _DOUBT = 1.0
 """Seconds after which a request that waits for another's download looks whether that is still under way."""
 
 
-class WaitedInVain(IgnoreRequest):
+class SharedDownloadFailed(IgnoreRequest):
     """Raised to end the way of a request that will be leased again, in its turn."""
 
 
@@ -99,7 +99,7 @@ class ResponseStoreMiddleware:
         return cls(crawler, store)
 
     async def process_request(self, request: Request) -> Response | None:
-        """The stored response; None when the caller has to ask the site. Raises `WaitedInVain`."""
+        """The stored response; None when the caller has to ask the site. Raises `SharedDownloadFailed`."""
         key = request.meta.get(STORE_KEY)
         if key is None:
             return None
@@ -128,7 +128,7 @@ class ResponseStoreMiddleware:
                 await self.store.disclaim(key)
                 self._let_others_go_on(key, request)
                 self._tell(shared_download_failed, request)
-                raise WaitedInVain("another's download of the same brought no answer")
+                raise SharedDownloadFailed("another's download of the same brought no answer")
             self._let_others_go_on(key, request)
             gave_way = gave_way or self._tell(request_shares_download, request)
             # A claim ends by itself, with an answer that can be read or without: one that does not is no worker's.

@@ -14,7 +14,7 @@ from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 from scrapy.statscollectors import MemoryStatsCollector
 
-from scrapy_durable.responses.middleware import STORE_KEY, ResponseStoreMiddleware, WaitedInVain
+from scrapy_durable.responses.middleware import STORE_KEY, ResponseStoreMiddleware, SharedDownloadFailed
 from scrapy_durable.signals import request_shares_download, shared_download_failed
 from tests.responses.test_middleware import CrawlerOfParts
 
@@ -118,7 +118,7 @@ def test_when_the_download_fails_those_that_waited_are_leased_again(crawler: Any
         await asyncio.sleep(0.05)
         await middleware.process_exception(first, OSError("reset"))
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-        assert all(isinstance(outcome, WaitedInVain) for outcome in outcomes)
+        assert all(isinstance(outcome, SharedDownloadFailed) for outcome in outcomes)
         assert [kind for kind, _ in listener.heard] == ["shares"] * 3 + ["failed"] * 3
         assert await middleware.process_request(asked()) is None
 
@@ -135,7 +135,7 @@ def test_another_workers_download_is_waited_for_in_the_same_way(crawler: Any) ->
 
         middleware.store.claim = claim  # type: ignore[method-assign]
         waits = asked()
-        with pytest.raises(WaitedInVain):
+        with pytest.raises(SharedDownloadFailed):
             await middleware.process_request(waits)
         assert listener.heard == [("shares", waits), ("failed", waits)]
         assert await middleware.process_request(asked()) is None

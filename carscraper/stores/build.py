@@ -30,14 +30,21 @@ def build_database(settings: BaseSettings, key: str) -> Database | None:
     """The database of that key, not opened yet; None when its address is not set.
 
     It keeps removed listings for `CARS_DELETE_REMOVED_AFTER`. A driver is loaded only when it is needed. Raises
-    `ConfigurationError` for an address that is none; the message does not repeat it, since it may hold a password.
+    `ConfigurationError` for an address that is none, and for a driver that is not installed; the message does not
+    repeat the address, since it may hold a password.
     """
     if key not in SETTINGS:
         raise ConfigurationError(f"there is no store {key!r}; there are: {', '.join(SETTINGS)}")
     address = settings.get(SETTINGS[key])
     if not address:
         return None
-    database: Database = load_object(_DATABASES[key][1]).from_address(str(address))
+    try:
+        found = load_object(_DATABASES[key][1])
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{SETTINGS[key]}: it needs the package {error.name}, which is not installed"
+        ) from error
+    database: Database = found.from_address(str(address))
     database.keep_removed = Config.from_settings(settings).delete_removed_after
     return database
 

@@ -221,3 +221,14 @@ def test_a_redis_without_its_extra_is_refused_in_a_line_that_names_it(
     assert done.returncode == 2, done.stderr
     (said,) = done.stderr.splitlines()
     assert said.endswith("pip install redis scrapy-redis")
+
+
+@pytest.mark.parametrize(("setting", "driver"), [("MONGO_URI", "pymongo"), ("POSTGRES_DSN", "psycopg")])
+def test_a_database_without_its_extra_is_refused_in_a_line_that_names_the_driver(
+    setting: str, driver: str, bare: Environment, tmp_path: Path
+) -> None:
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = carscraper.settings\n")
+    done = run(bare.scrapy, "crawl", "cars", "-s", f"{setting}=x://127.0.0.1:1/x", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert f"{setting}: it needs the package {driver}, which is not installed" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -166,5 +166,5 @@ def test_dates_years_and_garbage(site: StandIn, start: Start, header: str) -> No
         assert quiet.at_most < 3.0
     else:
         assert quiet is None
-        [delay] = re.findall(r"again in ([\d.]+) s", run.log)
+        [delay] = re.findall(r"Retrying .* in ([\d.]+) s \(failed", run.log)
         assert float(delay) < 1.0

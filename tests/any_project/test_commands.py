@@ -15,6 +15,7 @@ from tests.any_project.project import PYTHON, Project, environment
 from tests.any_project.shop import Shop
 from tests.crawling import HANGS
 from tests.redis_server import RedisServer
+from tests.shell import run_shell
 
 PAGES = '''
 import scrapy
@@ -45,14 +46,16 @@ Ended = tuple[int, str, bool]
 
 def run(path: Path, *command: str, timeout: int = 240) -> Ended:
     """Run the real command line in a project."""
-    done = subprocess.run(
-        [PYTHON, "-m", "scrapy", *command],
-        cwd=path,
-        env={**environment(), "BROWSER": "true"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
+    done = run_shell(
+        lambda: subprocess.run(
+            [PYTHON, "-m", "scrapy", *command],
+            cwd=path,
+            env={**environment(), "BROWSER": "true"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
     )
     return done.returncode, done.stdout, "Traceback" in done.stderr
 

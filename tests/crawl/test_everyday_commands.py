@@ -12,6 +12,7 @@ import pytest
 from tests.crawl.conftest import LISTINGS, SECONDS, Site, Start
 from tests.crawling import wait_until
 from tests.redis_server import RedisServer
+from tests.shell import run_shell
 from tests.standin import ROOT
 
 OTHER = '''
@@ -47,13 +48,15 @@ def other(tmp_path: Path) -> dict[str, str]:
 
 def scrapy(*arguments: str, url: str, output: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the real command line in this project."""
-    return subprocess.run(
-        [sys.executable, "-m", "scrapy", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "CARS_API_URL": url, "CARS_OUTPUT_DIR": str(output), **environment},
-        capture_output=True,
-        text=True,
-        timeout=240,
+    return run_shell(
+        lambda: subprocess.run(
+            [sys.executable, "-m", "scrapy", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "CARS_API_URL": url, "CARS_OUTPUT_DIR": str(output), **environment},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
     )
 
 

@@ -83,6 +83,25 @@ def record_of(one: Car) -> dict[str, Any]:
     }
 
 
+NOT_SEEN = {
+    *range(0x20),
+    *range(0x7F, 0xA0),
+    0xAD,
+    0x180E,
+    *range(0x200B, 0x2010),
+    *range(0x2028, 0x202F),
+    *range(0x2060, 0x2070),
+    0xFEFF,
+}
+"""Controls and marks that a spreadsheet may skip, as white space."""
+
+
+def may_be_run(text: str) -> bool:
+    """Whether a spreadsheet may take a text for a formula."""
+    seen = next((mark for mark in text if not (mark.isspace() or ord(mark) in NOT_SEEN)), "")
+    return text[:1] in ("\t", "\r", "\n") or seen in tuple("=+-@＝＋－＠")
+
+
 def as_csv_has_it(cells: tuple[Any, ...]) -> list[str]:
     """What a CSV reader is to find of a row: written down here by itself, without our code."""
     found = []
@@ -90,7 +109,7 @@ def as_csv_has_it(cells: tuple[Any, ...]) -> list[str]:
         if cell is None:
             found.append("")
         elif isinstance(cell, str):
-            found.append("'" + cell if cell and cell[0] in "=+-@\t\r" else cell)
+            found.append("'" + cell if may_be_run(cell) else cell)
         elif hasattr(cell, "isoformat"):
             found.append(f"{cell:%Y-%m-%dT%H:%M:%S}.{cell.microsecond // 1000:03}Z")
         else:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from carscraper.export.encoders import CsvEncoder, Encoder, JsonLinesEncoder, ParquetEncoder, encoded
@@ -45,6 +45,7 @@ def file_of(encoder: Encoder, rows: list[Row]) -> bytes:
 
 @settings(deadline=None)
 @given(cars)
+@example([car(title="\x1b=", agent_name="\ufeff＝1")])
 def test_csv_is_read_back_cell_by_cell(some: list[Car]) -> None:
     table = Rows()
     rows = [table.of(one) for one in some]

@@ -46,8 +46,11 @@ class Exchanges:
         outbox: Outbox,
         timing: Timing,
         participants: Sequence[Participant],
+        *,
+        want: Callable[[], int],
+        take_in: Callable[[list[Lease]], Awaitable[None]],
     ) -> None:
-        """`participants` speak in their order."""
+        """`participants` speak in their order; `want` says how many leases may come, and `take_in` takes them in."""
         self.unanswered: Outbox | None = None
         """What was sent and has to be sent again, the same, before anything newer."""
         self.closing = False
@@ -59,18 +62,13 @@ class Exchanges:
         self._outbox = outbox
         self._timing = timing
         self._participants = participants
+        self._want = want
+        self._take_in = take_in
         self._idle_since: float | None = None
         self._idle_before_close = crawler.settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
         self._opened = asyncio.Event()
         self._stopping: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
-
-    # The two that only the scheduler can do
-
-    want: Callable[[], int]
-    """How many leases may come."""
-    take_in: Callable[[list[Lease]], Awaitable[None]]
-    """Take in the leases that have come."""
 
     def start(self, prepare: Callable[[], Awaitable[None]], check: Callable[[], None]) -> None:
         """Exchange until the crawl is closed; `prepare` before each, `check` before it is decided whether one is due.
@@ -112,7 +110,7 @@ class Exchanges:
             for participant in self._participants:
                 participant.say(self._outbox)
             outbox = self.unanswered = self._outbox.take()
-        want = self.want()
+        want = self._want()
         self._timing.exchanging()
         inbox = await self._frontier.exchange(outbox, want)
         self.unanswered = None
@@ -121,7 +119,7 @@ class Exchanges:
             self._idle_since = None if inbox.unfinished else time.monotonic()
         for participant in self._participants:
             participant.hear(outbox, inbox)
-        await self.take_in(inbox.leases)
+        await self._take_in(inbox.leases)
 
     async def finish(self) -> None:
         """Wait for what is under way. Raises `FrontierError` when it has failed."""

@@ -105,8 +105,8 @@ class FrontierScheduler(BaseScheduler):
             clock,
             lease_seconds=config.lease_seconds,
             shared=shared,
+            kept=lambda: self._leases.kept,
         )
-        self.worker.kept = lambda: self._leases.kept
         self.keys = Keys(crawler.request_fingerprinter.fingerprint, name, derive=not declared)
         is_element = resumable and not declared and has_middleware(crawler)
         self.start = Start(self._leases, self._push, is_element=is_element)
@@ -123,9 +123,15 @@ class FrontierScheduler(BaseScheduler):
         if declared:
             participants.insert(0, LongestWait(max(_DAYS, config.max_retry_after + config.retry_max_delay)))
         self._entries = Entries(self.keys, self.sites, self._serializer, declared=declared)
-        self._exchanges = Exchanges(crawler, self.frontier, outbox, self._timing, participants)
-        self._exchanges.want = self._want
-        self._exchanges.take_in = self._take_in
+        self._exchanges = Exchanges(
+            crawler,
+            self.frontier,
+            outbox,
+            self._timing,
+            participants,
+            want=self._want,
+            take_in=self._take_in,
+        )
         self._leaving: asyncio.Task[None] | None = None
         self.has_begun = False
         """True once it has joined its crawl; False when that was refused."""

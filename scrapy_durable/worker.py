@@ -34,20 +34,22 @@ class Worker(Participant):
         *,
         lease_seconds: float,
         shared: bool,
+        kept: Callable[[], int],
     ) -> None:
-        """`reported_stats`: Scrapy's stats by the names that they are reported under."""
+        """`reported_stats`: Scrapy's stats by the names that they are reported under; `kept` says how many items a kill
+        would not have it read again.
+        """
         self.name = name
         self.lease_seconds = lease_seconds
         """Seconds after which a worker that is not heard of any more counts as gone."""
         self.peers: list[WorkerStatus] | None = None
         """Those of the crawl, this one among them, as of a few seconds ago; None before the first read."""
-        self.kept: Callable[[], int] = int
-        """How many items a kill would not have it read again."""
         self._crawler = crawler
         self._outbox = outbox
         self._reported_stats = reported_stats
         self._clock = clock
         self._shared = shared
+        self._kept = kept
         self._report: dict[str, int] = {}
         self._crawl_ended = False
         self._next_read = 0.0
@@ -104,7 +106,7 @@ class Worker(Participant):
         }
         for name in [name for name in self._report if is_of_a_store(name) and name not in waiting]:
             del self._report[name]  # a report has a bound, and there may have been many in the course of time
-        for name, number in {**waiting, **self.own_numbers, KEPT: self.kept()}.items():
+        for name, number in {**waiting, **self.own_numbers, KEPT: self._kept()}.items():
             self.report(name, number)
 
     def crawl_ended(self) -> None:

@@ -59,11 +59,16 @@ local function count_waiting(arrival, change)
     waiting[second] = (waiting[second] or 0) + change
 end
 
-local function store_waiting()
-    for second, change in pairs(waiting) do
-        if change ~= 0 and redis.call('HINCRBY', AGES, second, change) <= 0 then
-            redis.call('HDEL', AGES, second)
+-- Add these changes to the numbers of a hash; a number that comes to nothing leaves it.
+local function add_up(key, changes)
+    for field, change in pairs(changes) do
+        if change ~= 0 and redis.call('HINCRBY', key, field, change) <= 0 then
+            redis.call('HDEL', key, field)
         end
     end
+end
+
+local function store_waiting()
+    add_up(AGES, waiting)
     waiting = {}
 end

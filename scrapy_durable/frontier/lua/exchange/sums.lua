@@ -27,11 +27,7 @@ local function count_in_flight(slot, change)
 end
 
 local function store_in_flight()
-    for slot, change in pairs(flights) do
-        if change ~= 0 and redis.call('HINCRBY', IN_FLIGHT, slot, change) <= 0 then
-            redis.call('HDEL', IN_FLIGHT, slot)
-        end
-    end
+    add_up(IN_FLIGHT, flights)
     flights = {}
 end
 

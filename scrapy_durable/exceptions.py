@@ -8,6 +8,7 @@ DurableError
 │   ├── FrontierUnavailable   raised when its server does not answer; worth another try
 │   ├── FrontierLost          raised when the crawl that a worker is part of is gone from its server
 │   ├── ForeignCrawl          raised when the crawl that is there is not the one that was asked for
+│   ├── LogAbandoned          raised when a worker's item log was given up by `scrapy queue abandon`
 │   ├── FrontierDamaged       raised when what is stored of the crawl contradicts itself: somebody else has changed it
 │   └── ForeignFile           raised when a file is not ours, or of a version that we do not know
 ├── CodecError            raised when a request cannot be serialized, or what was serialized cannot be read back
@@ -81,6 +82,16 @@ class OtherRelease(FrontierError):
             f"{place} holds a crawl of {_release(found, known)} (version {_shown(found)[:20]} of its state, and not "
             f"{known}): finish it with that release, or {way_out}"
         )
+
+
+class LogAbandoned(FrontierError):
+    """Raised when the item log of this worker was given up: what was unconfirmed in it is no part of the crawl."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the item log {name} was given up by 'scrapy queue abandon': move it away to go on with a new one"
+        )
+        self.name = name
 
 
 class FrontierDamaged(FrontierError):

@@ -9,7 +9,12 @@ Every element pushed is, at any moment, in exactly one of five states:
 
 *Queued* includes the elements that are *delayed* (their time has not come); counts list the two apart. A
 crawl lives in the frontier from `begin` until `forget`; its identity is `CrawlState.crawl_id`. Times and
-durations are seconds.
+durations are seconds. What there is to see of it is in `views`, and found here too.
+
+A worker that keeps its items in a log of its own says of an acknowledgement that it is *logged*, and the frontier
+remembers the token until the log has *confirmed* that it holds the acceptance (docs/decisions/0037-every-item-once.md):
+
+    logged ──accepted──► remembered under the log ──confirmed──► forgotten
 
 The frontier's clock is that of its server or, for a file, of the machine, with one difference: within a crawl it never
 goes back. One that is set back counts on from where it was, until it has caught up (`counted_on`).
@@ -19,6 +24,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
+
+from scrapy_durable.frontier.views import Counts, DeadLetter, LogStatus, Status, WorkerStatus
+
+__all__ = [
+    "Counts",
+    "CrawlState",
+    "DeadLetter",
+    "DeadLettered",
+    "Entry",
+    "Frontier",
+    "Held",
+    "Inbox",
+    "Key",
+    "Lease",
+    "LogStatus",
+    "Outbox",
+    "Pace",
+    "PaceChange",
+    "Retry",
+    "SlotLimit",
+    "Status",
+    "WorkerStatus",
+    "counted_on",
+]
 
 Key = int
 """A signed 64-bit fingerprint; the identity of an element."""
@@ -91,23 +120,6 @@ class DeadLettered:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A request that was given up, kept with what is needed to judge it and to try again."""
-
-    key: Key
-    slot: str
-    callback: str
-    attempts: int
-    """How often it was leased."""
-    reason: str
-    died_at: float
-    """Seconds since the epoch, by the frontier's clock."""
-    payload: bytes
-    failures: int = 0
-    """How many of these leases ended in a `Retry`; the last one too, if its attempts were used up by then."""
-
-
-@dataclass(frozen=True, slots=True)
 class SlotLimit:
     """How much one site may be asked at once, by all workers together."""
 
@@ -152,6 +164,13 @@ class Outbox:
     an interval earlier. Otherwise its time is gone, since the next one was sent an interval later. A pause stays.
     """
     acks: list[Held] = field(default_factory=list)
+    logged: list[Held] = field(default_factory=list)
+    """Acknowledged like `acks`, and their tokens are remembered under this worker's log until `confirmed` names them.
+    All of them are stale when this worker has joined no log, when another has joined it since, or when it was
+    abandoned. A log that was closed is open again.
+    """
+    confirmed: list[int] = field(default_factory=list)
+    """Tokens whose acceptance this worker's log holds by now: they are forgotten. Others are ignored."""
     retries: list[Retry] = field(default_factory=list)
     dead_lettered: list[DeadLettered] = field(default_factory=list)
     releases: list[Held] = field(default_factory=list)
@@ -203,60 +222,6 @@ class Inbox:
     """Seconds that this clock is ahead of the server's or machine's, which was set back since the crawl began."""
     paces: dict[str, Pace] = field(default_factory=dict)
     """The paces, after this exchange, of the slots that the outbox named in its `paces`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How many elements are in which state."""
-
-    queued: int
-    """Due now or in the past and not leased; the delayed are not among them."""
-    delayed: int
-    leased: int
-    dead: int
-    done: int
-
-    @property
-    def seen(self) -> int:
-        """All elements ever pushed; the sum of the five states."""
-        return self.queued + self.delayed + self.leased + self.dead + self.done
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerStatus:
-    """What one worker holds, what it has reported, and when it was last heard of. One that has reported something is
-    listed as long as the crawl lives, gone or not.
-    """
-
-    worker: str
-    leased: int
-    last_seen: float
-    """Seconds since the epoch, by the frontier's clock."""
-    report: dict[str, int] = field(default_factory=dict)
-    """What its last `Outbox.report` said that was not empty."""
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """Everything there is to see, from one consistent read."""
-
-    crawl_id: str | None
-    """None: no crawl has begun, or the last one was forgotten."""
-    total: Counts
-    past_due: int
-    """Queued elements whose time was set and has come but that nobody has fetched yet."""
-    oldest: float | None
-    """Age in seconds of the element that has been waiting longest (queued or delayed); None when none waits.
-    """
-    slots: dict[str, Counts]
-    callbacks: dict[str, Counts]
-    workers: list[WorkerStatus]
-    stale_messages: int
-    """Messages refused because of a stale token, since the crawl began."""
-    identity: str = ""
-    """What the crawl is of, as `begin` was told."""
-    now: float = 0.0
-    """Seconds since the epoch by the frontier's clock, at this look; 0 when there is no crawl."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +298,29 @@ class Frontier(Protocol):
     async def drop_dead(self) -> int:
         """Remove every dead letter and forget that it was ever pushed; returns how many. Works without
         `begin`.
+        """
+
+    async def join_log(self, log: str) -> list[int]:
+        """Take over the item log of that name, from whoever had it; returns the tokens that are remembered for it, in
+        the order of their acceptance.
+
+        From now on what is `logged` by this frontier is remembered there, and what is by whoever had it before is
+        stale, even under the same worker's name: an exchange of a killed process may still be on its way. The log is
+        open again if it was closed, and stays listed until `forget`. Raises `LogAbandoned`, ValueError for a name that
+        is not one (see `log_names`), and `FrontierError` when there are `log_names.MOST_LOGS` already.
+        """
+
+    async def close_log(self) -> None:
+        """Note that this worker's log has confirmed everything and that its feeds are stored. Raises `FrontierError`
+        when it has none (any more) or tokens are unconfirmed, and `LogAbandoned`.
+        """
+
+    async def logs(self) -> list[LogStatus]:
+        """The logs that have joined the crawl, by name; closed ones too. Works without `begin`."""
+
+    async def abandon_log(self, name: str) -> int | None:
+        """Give a log up: its remembered tokens are dropped, it is closed, and nobody joins it again. Returns how many
+        leases with items were unconfirmed, or None when there is no log of that name. Works without `begin`.
         """
 
     async def elect_finisher(self) -> bool:

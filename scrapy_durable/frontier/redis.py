@@ -12,8 +12,6 @@ a hundred million URLs, two with the same 64-bit fingerprint are to be expected 
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Mapping
 from typing import Any
 
 from scrapy_durable.exceptions import ConfigurationError, ForeignCrawl, FrontierLost, FrontierUnavailable
@@ -23,10 +21,10 @@ from scrapy_durable.frontier.contract import (
     DeadLetter,
     Inbox,
     Outbox,
-    SlotLimit,
     Status,
     WorkerStatus,
 )
+from scrapy_durable.frontier.redis_logs import RedisLogs
 from scrapy_durable.frontier.redis_messages import (
     BUCKETS,
     microseconds,
@@ -58,7 +56,7 @@ PUBLISH_VERDICT = load_script("publish_verdict")
 FORGET = load_script("forget")
 
 
-class RedisFrontier:
+class RedisFrontier(RedisLogs):
     """A frontier under these keys.
 
     `lease_seconds` is how long a lease holds without renewal,
@@ -67,28 +65,6 @@ class RedisFrontier:
 
     `clock_offset` (seconds) moves the server's clock; only tests set it.
     """
-
-    def __init__(
-        self,
-        keys: RedisKeys,
-        *,
-        worker: str,
-        lease_seconds: float = 60,
-        max_attempts: int = 5,
-        limits: Mapping[str, SlotLimit],
-        default_limit: SlotLimit,
-    ) -> None:
-        self.clock_offset = 0.0
-        self._keys = keys
-        self._worker = worker
-        self._lease = microseconds(lease_seconds)
-        self._max_attempts = max_attempts
-        self._limits = limits
-        self._default_limit = default_limit
-        self._nonce = secrets.token_hex(8)
-        self._number = 0
-        self._unanswered: tuple[Outbox, int] | None = None
-        self._crawl_id: str | None = None
 
     async def begin(self, crawl_id: str, identity: str = "") -> CrawlState:
         """Look whether the server is fit, and join the crawl on it or begin one; see the contract.
@@ -116,13 +92,6 @@ class RedisFrontier:
             self._crawl_id = found.decode()
             resumed, now, ahead = rest
             return CrawlState(self._crawl_id, resumed=bool(resumed), now=now / 1e6, ahead=ahead / 1e6)
-
-    async def time(self) -> float:
-        """The server's clock, as the contract has it."""
-        reply = await self._keys.command("TIME")
-        with reading("the time"):
-            seconds, microseconds = reply
-            return int(seconds) + int(microseconds) / 1e6 + self.clock_offset
 
     async def exchange(self, outbox: Outbox, want: int) -> Inbox:
         """One round trip; see the contract.
@@ -166,7 +135,7 @@ class RedisFrontier:
         ]
         keys = self._keys.fixed
         messages = pack_outbox(outbox, keys, self._keys.bucket)
-        return await self._keys.run(script, keys, [*head, *messages])
+        return await self._keys.run(script, keys, [*head, *messages, self._log or ""])
 
     async def status(self) -> Status:
         """Counts, slots, callbacks and workers, from one script."""
@@ -242,21 +211,9 @@ class RedisFrontier:
             await self._keys.run(FORGET, [*self._keys.fixed, *buckets], [crawl_id, "remove"])
         await self._keys.run(FORGET, self._keys.fixed, [crawl_id, "end"])
 
-    async def close(self) -> None:
-        """Close the client's connections."""
-        await self._keys.close()
-
     async def check(self) -> None:
         """See whether the server is fit, and join nothing."""
         await self._keys.check()
-
-    def _joined(self) -> str:
-        if self._crawl_id is None:
-            raise FrontierLost("no crawl has been joined")
-        return self._crawl_id
-
-    def _offset(self) -> int:
-        return microseconds(self.clock_offset)
 
 
 async def _in_batches(keys: RedisKeys, script: Script, offset: int) -> int:

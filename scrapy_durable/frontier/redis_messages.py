@@ -16,16 +16,20 @@ from scrapy_durable.frontier.contract import (
     Inbox,
     Key,
     Lease,
+    LogStatus,
     Outbox,
     Pace,
     Status,
     WorkerStatus,
 )
+from scrapy_durable.frontier.log_names import is_log_name
 from scrapy_durable.frontier.report import pack_report, read_report
 
 BUCKETS = 2**16
 """Sets that the seen set is spread over."""
 LEAST_PRIORITY, MOST_PRIORITY = -(2**31), 2**31 - 1
+LOG_OPEN, LOG_ABANDONED = 0, 2
+"""States of an item log; 1 is closed."""
 LONGEST = 1e9
 """Seconds, some thirty years: a longer delay or pause is cut to this."""
 
@@ -34,6 +38,7 @@ _KEY = Struct(">q")
 _HELD = Struct(">qQ")
 _ENTRY = Struct(">qIQIB")
 _ACK = Struct(">qQIB")
+_TOKEN = Struct(">Q")
 _RETRY = Struct(">qQQ")
 _PAUSE = Struct(">Q")
 _PACE = Struct(">Qd")
@@ -84,10 +89,11 @@ def pack_outbox(outbox: Outbox, keys: list[bytes], bucket: Callable[[int], bytes
         delay = microseconds(max(0.0, entry.delay))
         entries += _ENTRY.pack(entry.key, rank, delay, position(entry.key), len(decimal)) + decimal
         entries += _text(slot) + _text(callback) + _LENGTH_OF_PAYLOAD.pack(len(entry.payload)) + entry.payload
-    acks = bytearray()
-    for held in outbox.acks:
-        decimal = b"%d" % held.key
-        acks += _ACK.pack(held.key, held.token, position(held.key), len(decimal)) + decimal
+    acks, logged = bytearray(), bytearray()
+    for packed, acknowledged in ((acks, outbox.acks), (logged, outbox.logged)):
+        for held in acknowledged:
+            decimal = b"%d" % held.key
+            packed += _ACK.pack(held.key, held.token, position(held.key), len(decimal)) + decimal
     retries = b"".join(
         _RETRY.pack(retry.held.key, retry.held.token, microseconds(retry.delay)) + _reason(retry.reason)
         for retry in outbox.retries
@@ -107,6 +113,8 @@ def pack_outbox(outbox: Outbox, keys: list[bytes], bucket: Callable[[int], bytes
         _pack_held(outbox.downloaded),
         _pack_held(outbox.unsent),
         bytes(acks),
+        bytes(logged),
+        b"".join(_TOKEN.pack(token) for token in outbox.confirmed),
         retries,
         dead_lettered,
         _pack_held(outbox.releases),
@@ -191,6 +199,19 @@ def read_workers(flat: Sequence[Any]) -> list[WorkerStatus]:
         for name, leased, last_seen, report in rows(flat, 4)
     )
     return sorted(found, key=lambda status: status.worker)
+
+
+def read_logs(flat: Sequence[Any]) -> list[LogStatus]:
+    """Of `logs.lua`, by name."""
+    found = []
+    for name, worker, unconfirmed, state, last_seen in rows(flat, 5):
+        if not is_log_name(name.decode()):
+            raise ValueError("not the name of an item log")
+        closed, abandoned = state != LOG_OPEN, state == LOG_ABANDONED
+        found.append(
+            LogStatus(name.decode(), worker.decode(), unconfirmed, closed, abandoned, float(last_seen) / 1e6)
+        )
+    return sorted(found, key=lambda status: status.name)
 
 
 def read_status(reply: Any) -> Status:

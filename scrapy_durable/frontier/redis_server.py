@@ -65,10 +65,12 @@ FIXED_KEYS = {
     "paces": "hash",
     "gaps": "hash",
     "reports": "hash",
+    "logs": "hash",
+    "accepted": "zset",
 }
 """The keys that every script gets, in the order of `lua/keys.lua`, with their types."""
 
-STATE_VERSION = "2"
+STATE_VERSION = "3"
 """As in `lua/keys.lua`."""
 OLDEST_VERSION = (7, 0)
 START_TIMEOUT = 10.0

@@ -16,6 +16,7 @@ from scrapy_durable.frontier.contract import (
     DeadLetter,
     Frontier,
     Inbox,
+    LogStatus,
     Outbox,
     Status,
     WorkerStatus,
@@ -106,6 +107,22 @@ class SealedFrontier:
     async def drop_dead(self) -> int:
         """As the frontier within."""
         return await self._frontier.drop_dead()
+
+    async def join_log(self, log: str) -> list[int]:
+        """As the frontier within."""
+        return await self._frontier.join_log(log)
+
+    async def close_log(self) -> None:
+        """As the frontier within."""
+        await self._frontier.close_log()
+
+    async def logs(self) -> list[LogStatus]:
+        """As the frontier within."""
+        return await self._frontier.logs()
+
+    async def abandon_log(self, name: str) -> int | None:
+        """As the frontier within."""
+        return await self._frontier.abandon_log(name)
 
     async def elect_finisher(self) -> bool:
         """As the frontier within."""

@@ -164,8 +164,9 @@ class Change:
                 self._db.execute(EXCHANGE.free_time, (lease[1], held.token, lease[0]))
                 self._db.execute(EXCHANGE.note_downloaded, (lease[0],))
 
-    def finish(self, acks: list[Held]) -> None:
-        """These elements are done; only their keys stay."""
+    def finish(self, acks: list[Held]) -> list[int]:
+        """These elements are done; only their keys stay. Returns the tokens of those that were not stale."""
+        accepted = []
         for held in acks:
             if (lease := self._find(held)) is not None:
                 number, slot, callback, _ = lease
@@ -174,6 +175,8 @@ class Change:
                 self._db.execute(EXCHANGE.finish, (held.key,))
                 self.ledger.unfinished -= 1
                 self._done[slot, callback] += 1
+                accepted.append(held.token)
+        return accepted
 
     def retry(self, retries: list[Retry]) -> list[int]:
         """Count a failure, and queue these again after their delay; returns the keys of those whose attempts are

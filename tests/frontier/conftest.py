@@ -65,6 +65,14 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     return RedisBackend(request.getfixturevalue(request.param))
 
 
+@pytest.fixture(params=["file", "redis7", "valkey8", "valkey9"])
+def lasting(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    """One store that outlives the frontiers on it, empty at first."""
+    if request.param == "file":
+        return SqliteBackend(tmp_path / "frontier.sqlite")
+    return RedisBackend(request.getfixturevalue(request.param))
+
+
 @pytest.fixture
 def on_redis(redis7: RedisServer) -> RedisBackend:
     """Redis 7, empty at first."""

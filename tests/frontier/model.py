@@ -52,6 +52,13 @@ class Model:
     finisher: str | None = None
     last_seen: dict[str, float] = field(default_factory=dict)
     reports: dict[str, dict[str, int]] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    """Item log to the worker that joined it last."""
+    joined: dict[str, str] = field(default_factory=dict)
+    """Worker to the item log that its process has joined."""
+    accepted: dict[str, list[int]] = field(default_factory=dict)
+    """Item log to the tokens that it has not confirmed, in the order of acceptance."""
+    abandoned: set[str] = field(default_factory=set)
 
     def exchange(self, worker: str, outbox: Outbox) -> tuple[list[int], list[Held], list[int]]:
         """Everything but the lease; returns what must be refused, stale and dead-lettered."""
@@ -71,6 +78,17 @@ class Model:
         for held in outbox.acks:
             if element := self._find(held, stale):
                 element.state = "done"
+        log = self.joined.get(worker, "")
+        has_log = self.owners.get(log) == worker and log not in self.abandoned
+        for held in outbox.logged:
+            if not has_log:
+                stale.append(held)
+            elif element := self._find(held, stale):
+                element.state = "done"
+                self.accepted[log].append(held.token)
+        for token in outbox.confirmed:
+            if has_log and token in self.accepted[log]:
+                self.accepted[log].remove(token)
         for retry in outbox.retries:
             if element := self._find(retry.held, stale):
                 element.failures += 1
@@ -101,6 +119,21 @@ class Model:
         if self.unfinished:
             self.finisher = None
         return refused, stale, dead_lettered
+
+    def join_log(self, worker: str, log: str) -> list[int] | None:
+        """What is remembered for it; None when it was abandoned."""
+        self.last_seen[worker] = self.now
+        if log in self.abandoned:
+            return None
+        self.joined[worker], self.owners[log] = log, worker
+        return self.accepted.setdefault(log, [])
+
+    def abandon_log(self, log: str) -> int | None:
+        if log not in self.owners:
+            return None
+        self.abandoned.add(log)
+        dropped, self.accepted[log] = len(self.accepted[log]), []
+        return dropped
 
     def pace(self, slot: str) -> Pace:
         return self.paces.get(slot, Pace(0, 0.0))

@@ -25,6 +25,8 @@ HARMLESS_WHEN_DELETED = {
     "paces",
     "reports",  # numbers of workers that are gone; the others say theirs again
     "gaps",
+    "logs",  # said to whoever has a log, or looks for one: see test_logs.py
+    "accepted",
 }
 """Keys without which every request is leased all the same."""
 
@@ -75,7 +77,14 @@ async def test_an_untouched_crawl_is_drained(on_redis: RedisBackend) -> None:
 async def test_a_key_that_is_deleted_is_said_or_does_no_harm(on_redis: RedisBackend, key: str) -> None:
     frontier = await a_crawl_that_waits(on_redis)
     with on_redis.server.client() as client:
-        assert client.delete(f"{{test}}:{key}") or key in ("overdue", "paces", "gaps", "reports")
+        assert client.delete(f"{{test}}:{key}") or key in (
+            "overdue",
+            "paces",
+            "gaps",
+            "reports",
+            "logs",
+            "accepted",
+        )
     if key in HARMLESS_WHEN_DELETED:
         assert len(await drain(on_redis, frontier)) >= 14 - (key == "attempts")
         return

@@ -310,6 +310,8 @@ async def test_a_crawl_of_another_release_is_refused_in_one_line_and_left_as_it_
             late.dead_letters(),
             late.retry_dead(),
             late.drop_dead(),
+            late.logs(),
+            late.abandon_log("log"),
         ):
             with pytest.raises(OtherRelease) as caught:
                 await call

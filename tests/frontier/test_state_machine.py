@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from scrapy_durable.exceptions import FrontierUnavailable
+from scrapy_durable.exceptions import FrontierError, FrontierUnavailable, LogAbandoned
 from scrapy_durable.frontier import redis as redis_module
 from scrapy_durable.frontier import sqlite_change
 from scrapy_durable.frontier.contract import (
@@ -189,7 +189,19 @@ ENTRIES = st.lists(
     max_size=6,
 )
 ACTIONS = st.sampled_from(
-    ["downloaded", "unsent", "acks", "acks", "retries", "dead_lettered", "releases", "renewals"]
+    [
+        "downloaded",
+        "unsent",
+        "acks",
+        "acks",
+        "logged",
+        "logged",
+        "confirmed",
+        "retries",
+        "dead_lettered",
+        "releases",
+        "renewals",
+    ]
 )
 PICKS = st.lists(st.tuples(st.integers(0, 9), ACTIONS, st.sampled_from([0.0, 20.0])), max_size=5)
 PACES = st.dictionaries(
@@ -244,6 +256,8 @@ class FrontierMachine(RuleBasedStateMachine):
             held = self.leases[-1 - index]
             if action == "retries":
                 outbox.retries.append(Retry(held, delay, "status 503"))
+            elif action == "confirmed":
+                outbox.confirmed.append(held.token)
             elif action == "dead_lettered":
                 outbox.dead_lettered.append(DeadLettered(held, "status 404"))
             else:
@@ -337,6 +351,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.model.reclaim(float("inf"))
         if not self.model.unfinished:
             self.model.finisher = None
+        self.model.joined.pop(worker, None)
 
     @rule(tens=st.sampled_from([1, 3, 6, 6]))
     def time_passes(self, tens: int) -> None:
@@ -356,10 +371,41 @@ class FrontierMachine(RuleBasedStateMachine):
     def dead_letters_are_dropped(self) -> None:
         assert self.wait(self.frontiers["w1"].drop_dead()) == self.model.drop_dead()
 
+    @rule(number=st.integers(0, 1), log=st.sampled_from(["log-1", "log-1", "log-2"]))
+    def a_log_is_joined(self, number: int, log: str) -> None:
+        """A worker's own, again, or the one that another has."""
+        worker = self.worker(number)
+        try:
+            tokens = self.wait(self.frontiers[worker].join_log(log))
+        except LogAbandoned:
+            tokens = None
+        assert tokens == self.model.join_log(worker, log)
+
+    @rule(number=st.integers(0, 1), entries=ENTRIES)
+    def a_log_is_taken_over(self, number: int, entries: list[Entry]) -> None:
+        """Its worker goes on to say what it has done; a worker that is alone has taken the log from itself."""
+        self.a_log_is_joined(number, "log-1")
+        self.exchange_and_compare(self.worker(number), Outbox(entries=entries), 3, 0)
+        self.a_log_is_joined(number + 1, "log-1")
+        self.exchange_and_compare(self.worker(number), Outbox(logged=self.leases[-2:]), 0, 0)
+
+    @rule(log=st.sampled_from(["log-2", "nobody's"]))
+    def a_log_is_abandoned(self, log: str) -> None:
+        assert self.wait(self.frontiers["w1"].abandon_log(log)) == self.model.abandon_log(log)
+
     @rule(number=st.integers(0, 1))
     def the_end_is_claimed(self, number: int) -> None:
         worker = self.worker(number)
         assert self.wait(self.frontiers[worker].elect_finisher()) == self.model.claim(worker)
+
+    @invariant()
+    def what_is_remembered_is_that_of_the_model(self) -> None:
+        found = self.wait(self.frontiers["w1"].logs())
+        assert {log.name: log.worker for log in found} == self.model.owners
+        assert {log.name: log.unconfirmed for log in found} == {
+            log: len(tokens) for log, tokens in self.model.accepted.items()
+        }
+        assert {log.name for log in found if log.abandoned} == self.model.abandoned
 
     @invariant()
     def every_count_is_that_of_the_model(self) -> None:
@@ -495,6 +541,30 @@ def test_redis_that_counts_no_failure_is_caught(redis7: RedisServer, monkeypatch
     )
     monkeypatch.setattr(redis_module, "EXCHANGE", careless)
     assert_caught(lambda: RedisStore(redis7))
+
+
+def test_redis_that_lets_another_process_use_a_log_is_caught(
+    redis7: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfenced = mutate(
+        redis_module.EXCHANGE, "if owner ~= worker or owner_nonce ~= nonce then", "if false then"
+    )
+    monkeypatch.setattr(redis_module, "EXCHANGE", unfenced)
+    assert_caught(lambda: RedisStore(redis7))
+
+
+def test_sqlite_that_remembers_what_is_stale_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = sqlite_change.Change.finish
+
+    def careless(change: sqlite_change.Change, acks: list[Held]) -> list[int]:
+        finish(change, acks)
+        return [held.token for held in acks if held not in change.stale[1:]]
+
+    monkeypatch.setattr(sqlite_change.Change, "finish", careless)
+    with pytest.raises((AssertionError, KeyError, Flaky, FrontierError)):
+        run_machine(lambda: SqliteStore(tmp_path / "frontier.sqlite"), examples=300, mutant=True)
 
 
 def test_redis_without_caps_is_caught(redis7: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from importlib.resources import files
 from scrapy_durable.frontier.redis_server import FIXED_KEYS, STATE_VERSION
 from scrapy_durable.frontier.sqlite_file import SCHEMA_VERSION
 
-SQLITE = (5, "c1689389f4a08838")
-REDIS = ("2", "1d26c8336a325d41")
+SQLITE = (6, "e0ae120106e059f7")
+REDIS = ("3", "6cdae569f5e0e52a")
 
 
 def text(*path: str) -> str:

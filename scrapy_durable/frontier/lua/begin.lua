@@ -1,10 +1,10 @@
 -- Join the crawl that is there, if it is the same, or begin one.
 --
 -- Also sets the limits of the slots, which are the same for all workers: the last to begin is right. Forgets workers that hold nothing,
--- have reported nothing and were not heard of for an hour.
+-- have no item log, have reported nothing and were not heard of for an hour.
 --
 -- Flags: allow-oom
--- KEYS  1-23 as in keys.lua
+-- KEYS  as in keys.lua
 -- ARGV  1 id for a new crawl
 --       2 nonce of the caller: a repeated call of who began the crawl is told the same again
 --       3 worker
@@ -55,6 +55,10 @@ end
 local busy = {}
 for _, lease in ipairs(redis.call('HVALS', LEASES)) do
     busy[holder_of(lease)] = true
+end
+for _, log in ipairs(redis.call('HVALS', LOGS)) do
+    local _, _, _, owner = unpack_log(log)
+    busy[owner] = true
 end
 local seen = redis.call('HGETALL', WORKERS)
 for i = 1, #seen, 2 do

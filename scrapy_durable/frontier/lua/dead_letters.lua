@@ -1,7 +1,7 @@
 -- The dead letters, oldest first. Reads only.
 --
 -- Flags: no-writes
--- KEYS  1-23 as in keys.lua
+-- KEYS  as in keys.lua
 -- ARGV  1 most to return, 2 how many of the oldest to leave out
 -- Returns {key (8 bytes), slot, callback, attempts, failures, reason, microseconds since the epoch of death, payload, ...}
 -- Error RELEASE when the crawl is of another version.

@@ -1,7 +1,7 @@
 -- Remove the oldest dead letters, and forget that they were ever pushed.
 --
 -- Flags: allow-oom
--- KEYS  1-23 as in keys.lua
+-- KEYS  as in keys.lua
 -- ARGV  1 most to remove in this call: the caller calls until fewer come back
 -- Returns how many
 -- Error RELEASE when the crawl is of another version.

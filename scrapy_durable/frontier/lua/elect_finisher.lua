@@ -4,7 +4,7 @@
 -- of an earlier end of the same crawl.
 --
 -- Flags: allow-oom
--- KEYS  1-23 as in keys.lua; 24 verdict of the crawl (string)
+-- KEYS  as in keys.lua; behind them the verdict of the crawl (string)
 -- ARGV  1 crawl's id
 --       2 worker
 --       3 length of a lease (microseconds)
@@ -30,6 +30,6 @@ if finisher then
     local last_seen = redis.call('HGET', WORKERS, finisher)
     if last_seen and tonumber(last_seen) + length > now then return 0 end
 end
-redis.call('DEL', KEYS[24])
+redis.call('DEL', KEYS[FIXED + 1])
 redis.call('HSET', CRAWL, 'finisher', ARGV[2])
 return 1

@@ -3,11 +3,11 @@
 -- Loaded twice. Plainly, Redis refuses to start it when the memory is full, so that nothing of it happens. With the flag
 -- allow-oom it runs all the same: for exchanges that add no element, which is how a full server gets empty again.
 --
--- The order is: end expired leases, delays and pauses; entries; downloaded; unsent; acks; retries; dead letters; releases; renewals;
+-- The order is: end expired leases, delays and pauses; entries; downloaded; unsent; acks; logged; confirmed; retries; dead letters; releases; renewals;
 -- pauses; paces; report; leases. Entries come first, so that children are in before their parent's ack; but it is all one step.
 --
--- Uses: rotation.lua exchange/messages.lua exchange/answer.lua exchange/sums.lua exchange/states.lua exchange/entries.lua exchange/outcomes.lua exchange/sites.lua exchange/leasing.lua
--- KEYS  1-23 as in keys.lua; then the buckets of the seen set (sets of integers) that messages refer to by position
+-- Uses: rotation.lua acceptances.lua exchange/messages.lua exchange/answer.lua exchange/sums.lua exchange/states.lua exchange/entries.lua exchange/outcomes.lua exchange/sites.lua exchange/leasing.lua
+-- KEYS  as in keys.lua; then the buckets of the seen set (sets of integers) that messages refer to by position
 -- ARGV  1 crawl's id
 --       2 worker
 --       3 nonce of this worker's process
@@ -17,8 +17,9 @@
 --       6 attempts after which an element is dead-lettered
 --       7 offset of the clock (microseconds; tests only)
 --       8 leases wanted
---       9-18 the messages: one string for each kind, in which they stand one after the other, packed as in FORMATS
---       19 the worker's own numbers, kept as they come in place of those before; empty: those before stay
+--       9-20 the messages: one string for each kind, in which they stand one after the other, packed as in FORMATS
+--       21 the worker's own numbers, kept as they come in place of those before; empty: those before stay
+--       22 name of the item log that this worker's process has joined; empty: none
 -- Returns {unfinished elements,
 --          microseconds until the next delay, pause or interval ends that holds something back (-1: none does),
 --          leases: a string of key (8 bytes), token (8), attempt (2), failures (2), length of the slot's name (2), length of the
@@ -34,6 +35,7 @@
 
 if not is_joined(crawl_id) then return lost() end
 local contradiction = damage()
+if not contradiction and #logged + #confirmed > 0 then contradiction = damage_of_logs() end
 if contradiction then return damaged(contradiction) end
 
 keep_clock(now, ahead)

@@ -1,12 +1,12 @@
 -- Remove a crawl: mark it as going, then remove its keys in several calls.
 --
 -- Flags: allow-oom
--- KEYS  1-23 as in keys.lua; when marking, 24 the verdict of the crawl (string), which stays; when removing, 24.. the
---       keys to remove in this call
+-- KEYS  as in keys.lua; when marking, behind them the verdict of the crawl (string), which stays; when
+--       removing, the keys to remove in this call
 -- ARGV  1 crawl's id
 --       2 "mark": from now on every call of its workers is answered with LOST, and nobody begins another
---         "remove": remove the keys behind the first twenty-three
---         "end": remove the first twenty-three too, after which a new crawl may begin
+--         "remove": remove the keys behind those of keys.lua
+--         "end": remove those of keys.lua too, after which a new crawl may begin
 --       3 when marking: how long the verdict is kept from now (seconds)
 -- Returns 1, or 0 when this crawl is not there, or not marked
 -- After a crash: a crawl that is marked is removed by whoever begins the next one.
@@ -17,13 +17,13 @@ if step == 'mark' then
     if not is_joined(crawl_id) then return 0 end
     redis.call('HSET', CRAWL, 'forgetting', crawl_id)
     redis.call('HDEL', CRAWL, 'id')
-    redis.call('EXPIRE', KEYS[24], ARGV[3])
+    redis.call('EXPIRE', KEYS[FIXED + 1], ARGV[3])
     return 1
 end
 if redis.call('HGET', CRAWL, 'forgetting') ~= crawl_id then return 0 end
 if step == 'remove' then
-    redis.call('UNLINK', unpack(KEYS, 24))
+    redis.call('UNLINK', unpack(KEYS, FIXED + 1))
 else
-    redis.call('UNLINK', unpack(KEYS, 1, 23))
+    redis.call('UNLINK', unpack(KEYS, 1, FIXED))
 end
 return 1

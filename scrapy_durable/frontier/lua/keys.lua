@@ -5,6 +5,7 @@
 --
 --  1 crawl      hash    id, version (of the state, see VERSION), identity (what the crawl is of, in words), nonce (of who began it), token, arrival, turn (last ones given), stale (messages refused),
 --                       finisher (worker that may finish it), forgetting (id of a crawl that is being removed)
+--                       logs (how many have joined), acceptance (number of the last one), unconfirmed (how many are in "accepted")
 --                       clock (the latest time that was set by), ahead (by how much that is ahead of the server's clock)
 --  2 names      hash    "slot:<name>" and "callback:<name>" to their numbers, "slot#<number>" and so on back to names
 --  3 elements   hash    key of every element that is not done, to its prefix and payload
@@ -28,6 +29,8 @@
 -- 21 paces      hash    slot to the interval that was learned for it, and its version
 -- 22 gaps       hash    slot to the end of the interval after its last lease, and the token of that
 -- 23 reports    hash    worker to its own numbers, as it wrote them; stays when the worker is gone
+-- 24 logs       hash    name of an item log to its number (from 1), state, the worker that joined it last and the nonce of that; none leaves it
+-- 25 accepted   zset    tokens that a log has not confirmed, by the number of the log and the order of acceptance
 --
 -- A slot that may have something ready is in exactly one place: in `rotation`, in `held`, or nowhere because it is at its
 -- cap, until one of its leases is no longer in flight. So its pause and its turn never get in each other's way.
@@ -39,11 +42,12 @@ local CRAWL, NAMES, ELEMENTS, ATTEMPTS, READY, DELAYED = KEYS[1], KEYS[2], KEYS[
 local OVERDUE, LEASES, DEADLINES, IN_FLIGHT, ROTATION, HELD = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local PAUSED, DEAD, DEATHS, TALLY, AGES = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local WORKERS, REPLIES, LIMITS, PACES, GAPS = KEYS[18], KEYS[19], KEYS[20], KEYS[21], KEYS[22]
-local REPORTS = KEYS[23]
+local REPORTS, LOGS, ACCEPTED = KEYS[23], KEYS[24], KEYS[25]
+local FIXED = 25
 
 -- The version of all that is kept here, payloads included: raised by one with each change of it. A crawl of another one is refused,
 -- so the key `crawl` with its fields `id` and `version` is the same in every version. One that has none is of version 0.
-local VERSION = '2'
+local VERSION = '3'
 
 local HOUR = 3600 * 1000000
 local DECADE = 10 * 365 * 24 * HOUR
@@ -140,6 +144,27 @@ end
 -- Returns the end, token.
 local function unpack_gap(gap)
     return struct.unpack('>I7I7', gap)
+end
+
+-- `state` of a log: 0 open, 1 closed, 2 abandoned. A nonce has 16 characters.
+local OPEN, CLOSED, ABANDONED = 0, 1, 2
+
+local function pack_log(number, state, nonce, worker)
+    return struct.pack('>I2Bc16', number, state, nonce) .. worker
+end
+
+-- Returns number, state, nonce, worker.
+local function unpack_log(log)
+    local number, state, nonce = struct.unpack('>I2Bc16', log)
+    return number, state, nonce, string.sub(log, 20)
+end
+
+-- The score of a token in `accepted`: the log's number, at most 1000, and the order of acceptance. It stays below 2^53, so that
+-- it is exact.
+local ACCEPTANCES = 2 ^ 43
+
+local function score_of(log, acceptance)
+    return string.format('%.0f', log * ACCEPTANCES + acceptance)
 end
 
 -- The crawl's time, and by how much it is ahead of the server's. It never goes back: where the server's clock was set back, it

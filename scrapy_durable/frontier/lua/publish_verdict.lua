@@ -1,7 +1,7 @@
 -- Leave the crawl's verdict for the workers that wait for it.
 --
 -- Flags: allow-oom
--- KEYS  1-23 as in keys.lua; 24 verdict of the crawl (string)
+-- KEYS  as in keys.lua; behind them the verdict of the crawl (string)
 -- ARGV  1 crawl's id
 --       2 verdict
 --       3 how long to keep it (seconds)
@@ -10,5 +10,5 @@
 
 if not tonumber(ARGV[3]) then return redis.error_reply('ERR the time is not a number') end
 if not is_joined(ARGV[1]) then return lost() end
-redis.call('SET', KEYS[24], ARGV[2], 'EX', ARGV[3])
+redis.call('SET', KEYS[FIXED + 1], ARGV[2], 'EX', ARGV[3])
 return 1

@@ -1,7 +1,7 @@
 -- Queue the oldest dead letters again, with their attempts and failures back at zero.
 --
 -- Uses: rotation.lua
--- KEYS  1-23 as in keys.lua
+-- KEYS  as in keys.lua
 -- ARGV  1 most to queue in this call: the caller calls until fewer come back
 --       2 offset of the clock (microseconds; tests only)
 -- Returns how many

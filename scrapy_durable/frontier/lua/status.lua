@@ -3,7 +3,7 @@
 -- Walks along the leases, the dead letters and the delayed elements; what is queued and done is counted already.
 --
 -- Flags: no-writes
--- KEYS  1-23 as in keys.lua
+-- KEYS  as in keys.lua
 -- ARGV  1 offset of the clock (microseconds; tests only)
 -- Returns {} when there is no crawl, else
 --         {crawl's id,

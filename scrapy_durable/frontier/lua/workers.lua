@@ -1,7 +1,7 @@
 -- The workers of the crawl, and what they have reported. Reads only, and walks along the leases alone, so that it may be asked often.
 --
 -- Flags: no-writes
--- KEYS  1-23 as in keys.lua
+-- KEYS  as in keys.lua
 -- Returns {name, leases held, microseconds since the epoch when it was last heard of, its own numbers as it wrote them ("": none),
 --          ...}; empty when there is no crawl
 -- Error RELEASE when the crawl is of another version.

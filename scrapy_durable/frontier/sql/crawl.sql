@@ -16,8 +16,9 @@ UPDATE crawl SET clock = ?, ahead = ?;
 -- :all_leases Every lease: of a process that is gone, since the file is locked by ours.
 UPDATE work SET deadline = 0 WHERE state = 2;
 
--- :drop_workers Workers that hold nothing, have reported nothing and were not heard of since a time.
-DELETE FROM worker WHERE last_seen < ? AND report IS NULL AND name NOT IN (SELECT worker FROM work WHERE state = 2);
+-- :drop_workers Workers that hold nothing, have reported nothing, have no item log and were not heard of since a time.
+DELETE FROM worker WHERE last_seen < ? AND report IS NULL AND name NOT IN (SELECT worker FROM work WHERE state = 2)
+AND name NOT IN (SELECT worker FROM log);
 
 -- :last_seen When a worker was last heard of.
 SELECT last_seen FROM worker WHERE name = ?;

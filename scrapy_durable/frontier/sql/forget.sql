@@ -24,3 +24,9 @@ DELETE FROM tally;
 
 -- :worker Workers.
 DELETE FROM worker;
+
+-- :log Item logs.
+DELETE FROM log;
+
+-- :accepted Tokens remembered for them.
+DELETE FROM accepted;

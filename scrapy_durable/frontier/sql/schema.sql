@@ -5,7 +5,7 @@
 -- Times are seconds since the epoch; durations are seconds.
 
 PRAGMA application_id = 0x63617266;  -- "carf"
-PRAGMA user_version = 5;
+PRAGMA user_version = 6;
 
 -- The crawl: one row, or none when no crawl has begun or the last one was forgotten.
 CREATE TABLE crawl (
@@ -95,6 +95,21 @@ CREATE TABLE worker (
     last_seen REAL NOT NULL,
     report    BLOB                          -- its own numbers, as it wrote them; NULL: none
 ) WITHOUT ROWID;
+
+-- The item logs that have joined the crawl; none leaves it before it is forgotten.
+CREATE TABLE log (
+    name      TEXT PRIMARY KEY,
+    worker    TEXT NOT NULL,                -- that joined it last
+    closed    INTEGER NOT NULL DEFAULT 0,   -- 1: nothing is unconfirmed, and its feeds are stored; or it was abandoned
+    abandoned INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+-- Tokens of acknowledgements that were accepted and that their log has not confirmed.
+CREATE TABLE accepted (
+    id    INTEGER PRIMARY KEY,              -- order of acceptance
+    token INTEGER NOT NULL UNIQUE,
+    log   TEXT NOT NULL
+);
 
 -- Verdicts outlive their crawl, for a time.
 CREATE TABLE verdict (

@@ -1,12 +1,12 @@
 -- What the worker says: its arguments, and the messages that are packed into them.
 
-assert(#ARGV == 19, '19 arguments are needed')
+assert(#ARGV == 22, '22 arguments are needed')
 for i = 4, 8 do assert(tonumber(ARGV[i]), 'argument ' .. i .. ' is not a number') end
 local crawl_id, worker, nonce = ARGV[1], ARGV[2], ARGV[3]
 local exchange_number, lease_length, max_attempts = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local now, ahead = clock(ARGV[7])
 local want = tonumber(ARGV[8])
-local report = ARGV[19]
+local report, log_name = ARGV[21], ARGV[22]
 local deadline = now + lease_length
 
 -- Numbers are unsigned and big-endian; a text has its length (1, 2 or 4 bytes) in front. Times are microseconds.
@@ -15,6 +15,8 @@ local FORMATS = {
     '>c8I8',                     -- downloaded: key, token
     '>c8I8',                     -- unsent: key, token
     '>c8I8I4Bc0',                -- ack: key, token, position of the bucket, key in decimal
+    '>c8I8I4Bc0',                -- logged: as an ack
+    '>I8',                       -- confirmed: token
     '>c8I8I8I2c0',               -- retry: key, token, delay, reason
     '>c8I8I2c0',                 -- dead letter: key, token, reason
     '>c8I8',                     -- release: key, token
@@ -37,8 +39,9 @@ end
 
 local messages = {}
 for kind = 1, #FORMATS do messages[kind] = unpack_messages(kind) end
-local entries, downloaded, unsent, acks, retries = messages[1], messages[2], messages[3], messages[4], messages[5]
-local dead_letters, releases, renewals, pauses, paces = messages[6], messages[7], messages[8], messages[9], messages[10]
+local entries, downloaded, unsent, acks, logged = messages[1], messages[2], messages[3], messages[4], messages[5]
+local confirmed, retries, dead_letters, releases = messages[6], messages[7], messages[8], messages[9]
+local renewals, pauses, paces = messages[10], messages[11], messages[12]
 
 -- The first field of each: its key.
 local function keys_of(list)

@@ -40,8 +40,35 @@ local function note_downloaded(message)
     return slot
 end
 
+-- Whether an element is done now; false if the message is stale.
+local function acknowledge(message)
+    local lease, _, _, slot, callback = finish_lease(message)
+    if not lease then return false end
+    forgotten[#forgotten + 1] = message[1]
+    redis.call('SADD', KEYS[message[3]], message[4])
+    count(done, slot, callback)
+    return true
+end
+
+-- Acknowledge what is logged, and remember its tokens; forget those that are confirmed. Without a log of its own, all that the worker
+-- has logged is stale.
+local function apply_logged()
+    if #logged == 0 and #confirmed == 0 then return end
+    local log = log_of(log_name, worker, nonce)
+    if not log then
+        for _, message in ipairs(logged) do stale = stale .. pack_held(message[1], message[2]) end
+        return
+    end
+    local tokens = {}
+    for _, message in ipairs(logged) do
+        if acknowledge(message) then tokens[#tokens + 1] = message[2] end
+    end
+    remember(log, tokens)
+    confirm(log, confirmed)
+end
+
 local function read_leases()
-    for _, list in ipairs({downloaded, unsent, acks, retries, dead_letters, releases, renewals}) do
+    for _, list in ipairs({downloaded, unsent, acks, logged, retries, dead_letters, releases, renewals}) do
         local keys_held = keys_of(list)
         for i, lease in ipairs(get_in_pieces(LEASES, keys_held)) do held[keys_held[i]] = lease end
     end
@@ -63,14 +90,8 @@ local function apply_outcomes()
         end
     end
 
-    for _, message in ipairs(acks) do
-        local lease, _, _, slot, callback = finish_lease(message)
-        if lease then
-            forgotten[#forgotten + 1] = message[1]
-            redis.call('SADD', KEYS[message[3]], message[4])
-            count(done, slot, callback)
-        end
-    end
+    for _, message in ipairs(acks) do acknowledge(message) end
+    apply_logged()
 
     for _, message in ipairs(retries) do
         local lease, attempt, failures = finish_lease(message)

@@ -1,0 +1,92 @@
+"""What there is to see of a frontier: counts, dead letters, workers, item logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A request that was given up, kept with what is needed to judge it and to try again."""
+
+    key: int
+    slot: str
+    callback: str
+    attempts: int
+    """How often it was leased."""
+    reason: str
+    died_at: float
+    """Seconds since the epoch, by the frontier's clock."""
+    payload: bytes
+    failures: int = 0
+    """How many of these leases ended in a `Retry`; the last one too, if its attempts were used up by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many elements are in which state."""
+
+    queued: int
+    """Due now or in the past and not leased; the delayed are not among them."""
+    delayed: int
+    leased: int
+    dead: int
+    done: int
+
+    @property
+    def seen(self) -> int:
+        """All elements ever pushed; the sum of the five states."""
+        return self.queued + self.delayed + self.leased + self.dead + self.done
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """What one worker holds, what it has reported, and when it was last heard of. One that has reported something is
+    listed as long as the crawl lives, gone or not.
+    """
+
+    worker: str
+    leased: int
+    last_seen: float
+    """Seconds since the epoch, by the frontier's clock."""
+    report: dict[str, int] = field(default_factory=dict)
+    """What its last `Outbox.report` said that was not empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything there is to see, from one consistent read."""
+
+    crawl_id: str | None
+    """None: no crawl has begun, or the last one was forgotten."""
+    total: Counts
+    past_due: int
+    """Queued elements whose time was set and has come but that nobody has fetched yet."""
+    oldest: float | None
+    """Age in seconds of the element that has been waiting longest (queued or delayed); None when none waits.
+    """
+    slots: dict[str, Counts]
+    callbacks: dict[str, Counts]
+    workers: list[WorkerStatus]
+    stale_messages: int
+    """Messages refused because of a stale token, since the crawl began."""
+    identity: str = ""
+    """What the crawl is of, as `begin` was told."""
+    now: float = 0.0
+    """Seconds since the epoch by the frontier's clock, at this look; 0 when there is no crawl."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatus:
+    """An item log that has joined the crawl."""
+
+    name: str
+    worker: str
+    """The one that joined it last."""
+    unconfirmed: int
+    """How many tokens are remembered for it: accepted by the frontier, and not confirmed by the log."""
+    closed: bool
+    """True when it has nothing unconfirmed and its feeds are stored, or when it was abandoned."""
+    abandoned: bool
+    last_seen: float
+    """When its worker was last heard of: seconds since the epoch by the frontier's clock; 0 when that is not known."""

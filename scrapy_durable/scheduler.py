@@ -26,6 +26,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_durable import engine
 from scrapy_durable.config import Config
+from scrapy_durable.duplicates import Duplicates
 from scrapy_durable.entries import Entries
 from scrapy_durable.exceptions import CodecError, DurableError, FrontierError, KeptElsewhere
 from scrapy_durable.exchanges import Exchanges, FrontierStats, FrontierTime, LongestWait
@@ -110,6 +111,7 @@ class FrontierScheduler(BaseScheduler):
         self.keys = Keys(crawler.request_fingerprinter.fingerprint, name, derive=not declared)
         is_element = resumable and not declared and has_middleware(crawler)
         self.start = Start(self._leases, self._push, is_element=is_element)
+        self._duplicates = Duplicates(crawler)
         participants: list[Participant] = [
             self._time,
             self._timing,
@@ -119,6 +121,7 @@ class FrontierScheduler(BaseScheduler):
             self._serializer,
             self.start,
             FrontierStats(stats),
+            self._duplicates,
         ]
         if declared:
             participants.insert(0, LongestWait(max(_DAYS, config.max_retry_after + config.retry_max_delay)))
@@ -174,6 +177,7 @@ class FrontierScheduler(BaseScheduler):
             logger.error("Refused %s, which cannot be serialized: %s", request, error)
             return False
         self._push(entry)
+        self._duplicates.queued(entry.key, request)
         self._stats.inc_value("frontier/enqueued")
         if (original := self.keys.copied_from(request)) is not None:
             self.outcomes.note_result(original)

@@ -13,6 +13,8 @@ DurableError
 │   └── ForeignFile           raised when a file is not ours, or of a version that we do not know
 ├── CodecError            raised when a request cannot be serialized, or what was serialized cannot be read back
 │   └── KeptElsewhere         raised when a request is in the memory of another worker, or was when that ended
+├── ItemLogInUse          raised when another process has the item log
+├── ItemLogDamaged        raised when what was flushed to an item log is not there any more as it was
 └── StartUrlRefused       raised when what somebody has pushed cannot be made into a request
 """
 
@@ -112,6 +114,25 @@ class KeptElsewhere(CodecError):
     def __init__(self, worker: str) -> None:
         super().__init__("it is in the memory of another worker, or was")
         self.worker = worker
+
+
+class ItemLogInUse(DurableError):
+    """Raised when another process has the item log of that directory."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(f"{directory} is in use: another process has the item log in it")
+
+
+class ItemLogDamaged(DurableError):
+    """Raised when what was flushed to an item log is not there any more as it was; nothing of it has changed.
+
+    `offset` is the place in the file, in bytes.
+    """
+
+    def __init__(self, path: Path, offset: int, problem: str) -> None:
+        super().__init__(f"{path}, byte {offset}: {problem}")
+        self.path = path
+        self.offset = offset
 
 
 class StartUrlRefused(DurableError):

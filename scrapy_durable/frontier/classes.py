@@ -4,6 +4,9 @@ A queue can be written to by others, so a name in it must not reach whatever Pyt
 spider are those of its class and its bases, but for Scrapy's own; every module that is bound to a name in one of
 them, or of which a class or function is; and so on through modules of the same top-level package as the spider. Modules
 of other packages count when they are bound there, and are not searched any further. Nothing is ever imported.
+
+What only this worker writes, on its own disk, may name what any module of the project has imported: a pipeline makes
+items that the spider does not know.
 """
 
 from __future__ import annotations
@@ -21,10 +24,13 @@ _NOT_OF_A_PROJECT = ("builtins", "scrapy", "abc", "typing")
 
 
 class SpiderClasses:
-    """The classes that a spider can name, by module and qualified name."""
+    """The classes that a spider can name, by module and qualified name; with `whole_project`, those that any loaded
+    module of its top-level package can name.
+    """
 
-    def __init__(self, spider: type) -> None:
+    def __init__(self, spider: type, *, whole_project: bool = False) -> None:
         self._spider = spider
+        self._whole_project = whole_project
         self._modules: frozenset[str] = frozenset()
 
     def name_of(self, kind: type) -> str:
@@ -48,13 +54,15 @@ class SpiderClasses:
 
     def _may_use(self, module: str) -> bool:
         if module not in self._modules:  # it may have been imported since
-            self._modules = frozenset(_modules_of(self._spider))
+            self._modules = frozenset(_modules_of(self._spider, self._whole_project))
         return module in self._modules
 
 
-def _modules_of(spider: type) -> set[str]:
+def _modules_of(spider: type, whole_project: bool) -> set[str]:
     own = {base.__module__ for base in spider.__mro__ if _package(base.__module__) not in _NOT_OF_A_PROJECT}
     packages = {_package(name) for name in own}
+    if whole_project:
+        own |= {name for name in sys.modules if _package(name) in packages}
     found = {name for name in own if name in sys.modules}
     ahead = list(found)
     while ahead:

@@ -1,0 +1,100 @@
+"""Items as bytes, and back with their class and the types of their values.
+
+Most items are a `dict` of values that JSON has: those are JSON as it stands. Others are JSON behind a letter that says
+how it is to be read:
+
+| begins with | made of |
+|---|---|
+| `{` and whatever else JSON begins with | plain JSON |
+| `T` | values that are tagged (`frontier/tagged.py`) |
+| `S` | the same, with strings that have half a surrogate pair, which only Python's own JSON can hold |
+
+The classes that it may name are those that any module of the spider's project can name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from math import isfinite
+from typing import Any
+
+import orjson
+
+from scrapy_durable.exceptions import CodecError
+from scrapy_durable.frontier.classes import SpiderClasses
+from scrapy_durable.frontier.tagged import tag, untag
+from scrapy_durable.item_log.records import LONGEST
+
+_TAGGED, _SURROGATES = b"T", b"S"
+_DEEPEST = 90
+"""Levels of values within values that are looked through; what is deeper is left to `tag`."""
+_SCALARS = frozenset((str, int, bool, type(None)))
+
+
+class ItemCodec:
+    """The items of one spider."""
+
+    def __init__(self, spider_class: type) -> None:
+        self._classes = SpiderClasses(spider_class, whole_project=True)
+
+    def encode(self, item: Any) -> bytes:
+        """Raises `CodecError`, with the path to what cannot be kept, and nothing but that."""
+        try:
+            data = self._encode_plain(item) or self._encode_tagged(item)
+        except CodecError:
+            raise
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+            raise CodecError(f"{type(item).__name__}: {error}") from error
+        if len(data) > LONGEST:
+            raise CodecError(f"{type(item).__name__}: {len(data)} bytes, more than {LONGEST}")
+        return data
+
+    def decode(self, data: bytes) -> Any:
+        """Raises `CodecError` for what `encode` has not written, or when a class is not there any more."""
+        try:
+            first = data[:1]
+            if first == _TAGGED:
+                return untag(orjson.loads(memoryview(data)[1:]), self._classes)
+            if first == _SURROGATES:
+                return untag(json.loads(data[1:]), self._classes)
+            return orjson.loads(data)
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+            raise CodecError(f"no item can be made of it: {error}") from error
+
+    def _encode_plain(self, item: Any) -> bytes | None:
+        if not _is_plain((item,)):
+            return None
+        try:
+            return orjson.dumps(item)
+        except TypeError:
+            return None
+
+    def _encode_tagged(self, item: Any) -> bytes:
+        tagged = tag(item, self._classes, type(item).__name__)
+        try:
+            return _TAGGED + orjson.dumps(tagged)
+        except TypeError:
+            data = json.dumps(tagged, allow_nan=False).encode()
+            if json.loads(data) != tagged:
+                raise CodecError(f"{type(item).__name__}: a string that JSON does not have") from None
+            return _SURROGATES + data
+
+
+def _is_plain(values: Iterable[Any], depth: int = 0) -> bool:
+    """Whether JSON has these values exactly. Keys of dictionaries are left to `orjson`, which takes nothing but `str`;
+    so are integers beyond 64 bits.
+    """
+    for value in values:
+        kind = type(value)
+        if kind in _SCALARS:
+            continue
+        if kind is float:
+            if not isfinite(value):
+                return False
+        elif depth < _DEEPEST and kind is dict:
+            if not _is_plain(value.values(), depth + 1):
+                return False
+        elif not (depth < _DEEPEST and kind is list and _is_plain(value, depth + 1)):
+            return False
+    return True

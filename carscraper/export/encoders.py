@@ -131,7 +131,7 @@ class ParquetEncoder:
             import pyarrow.parquet
         except ImportError as error:
             raise ConfigurationError(
-                "Parquet needs pyarrow; install it with: pip install -r requirements-parquet.txt"
+                "Parquet needs what the extra parquet brings; install it with: pip install pyarrow"
             ) from error
         types = {
             "string": pyarrow.string(),

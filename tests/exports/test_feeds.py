@@ -193,7 +193,7 @@ def test_without_pyarrow_parquet_is_refused_before_anything_is_crawled(
     with crawl(crawled.standin.url, tmp_path / "data", "-O", str(tmp_path / "cars.parquet"), env=env) as run:
         assert run.wait(SECONDS) == 2, run.log
     (line,) = [line for line in run.log.splitlines() if line.startswith("error: ")]
-    assert "pip install -r requirements-parquet.txt" in line
+    assert line.endswith("the extra parquet brings; install it with: pip install pyarrow")
     assert "Traceback" not in run.log
     assert crawled.standin.journal() == []
     assert not (tmp_path / "cars.parquet").exists()

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
@@ -22,7 +23,7 @@ from scrapy_durable.exceptions import (
     FrontierRefused,
     OtherRelease,
 )
-from scrapy_durable.frontier.build import build_frontier, is_resumable
+from scrapy_durable.frontier.build import build_frontier, is_resumable, is_shared
 from scrapy_durable.frontier.contract import Counts, DeadLetter, Frontier, Status
 from scrapy_durable.plain import plain, plain_json, show
 
@@ -88,6 +89,10 @@ def _frontier(settings: BaseSettings, spider: str) -> Frontier:
     """The frontier that outlives its crawls; `ConfigurationError` when the settings name none."""
     if not is_resumable(settings):
         raise ConfigurationError("set REDIS_URL or JOBDIR: without, the queue lives and dies with its crawl")
+    if not is_shared(settings) and not (jobdir := Path(settings["JOBDIR"]).absolute()).exists():
+        show(sys.stderr, f"no crawl: there is no {jobdir}")
+        settings = settings.copy()
+        settings.set("JOBDIR", None, "cmdline")  # an empty frontier in memory: a look makes nothing
     return build_frontier(settings, worker="scrapy-queue", spider=spider)
 
 

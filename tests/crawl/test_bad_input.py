@@ -99,6 +99,25 @@ def test_a_setting_that_nobody_reads_is_refused_by_every_command(tmp_path: Path,
     assert not (tmp_path / "job").exists()
 
 
+@pytest.mark.parametrize(
+    ("action", "said"), [("status", "crawl (none)"), ("dead", "no dead letters"), ("forget", "forgotten")]
+)
+def test_a_look_at_a_jobdir_that_is_not_there_says_that_there_is_no_crawl_and_makes_nothing(
+    action: str, said: str, tmp_path: Path
+) -> None:
+    jobdir = tmp_path / "mistyped" / "job"
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", "queue", action, "--yes"],
+        cwd=ROOT,
+        env={**os.environ, "JOBDIR": str(jobdir)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, f"no crawl: there is no {jobdir}\n")
+    assert done.stdout.startswith(said)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_redis_that_is_not_there_is_refused_at_once(site: Site, start: Start) -> None:
     with hold_port() as holder:
         port = holder.getsockname()[1]

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from scrapy_durable import engine
+
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
@@ -87,7 +89,7 @@ def crawl_identity(crawler: Crawler) -> CrawlIdentity:
 
     Callable once the scheduler is open, so from `open_spider` of a pipeline on.
     """
-    identity = getattr(crawler.engine.scheduler, "identity", None)
+    identity = getattr(engine.scheduler_of(crawler), "identity", None)
     if isinstance(identity, CrawlIdentity):
         return identity
     return CrawlIdentity(new_crawl_id(crawl_clock(crawler)()), new_worker_name(), resumable=False)

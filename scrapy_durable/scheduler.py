@@ -197,9 +197,9 @@ class FrontierScheduler(BaseScheduler):
                 continue
             if not self._leases.at_work:
                 self._timing.wake()  # from now on there is something to watch
-            self._leases.assign(request, lease)
             self.keys.leased(request, lease.key)
             self.sites.leased(lease.slot)
+            self._leases.assign(request, lease)  # last: what the engine never sees must not count as done
             self._stats.inc_value("frontier/dequeued")
             return request
         return None
@@ -354,5 +354,5 @@ def frontier_scheduler(crawler: Crawler) -> FrontierScheduler | None:
 
     `isinstance` would say yes to any class with the right methods: `BaseScheduler` has a metaclass for that.
     """
-    scheduler = crawler.engine.scheduler if crawler.engine is not None else None
+    scheduler = engine.scheduler_of(crawler)
     return scheduler if FrontierScheduler in type(scheduler).__mro__ else None  # type: ignore[return-value]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
-from scrapy.exceptions import UsageError
 
-from scrapy_durable.running import run
+from scrapy_durable.commands.noted import crawl_as
 
 
 class Command(ScrapyCrawl):
@@ -15,8 +14,4 @@ class Command(ScrapyCrawl):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Crawl, and say how it ended."""
-        if len(args) != 1:
-            raise UsageError("name one spider")
-        if self.crawler_process is None:
-            raise RuntimeError("a command runs through scrapy.cmdline")
-        self.exitcode = run(self.crawler_process, self._create_crawler(args[0]), **opts.spargs)
+        self.exitcode = crawl_as(self, super().run, args, opts)

@@ -1,4 +1,4 @@
-"""What Scrapy keeps to itself, touched here and nowhere else; holds for Scrapy 2.19.
+"""What Scrapy keeps to itself, touched here and nowhere else; holds for Scrapy 2.15 to 2.19.
 
 A next release of Scrapy can break this package and nothing else. What a function needs of it stands in its docstring.
 `handler.py` and `feeds.py` stand apart, since not everybody needs aiohttp or feeds.
@@ -17,6 +17,7 @@ from scrapy.utils.misc import load_object
 
 if TYPE_CHECKING:
     from scrapy import Request
+    from scrapy.core.scheduler import BaseScheduler
     from scrapy.crawler import Crawler
 
 _COMMANDS = "scrapy.commands."
@@ -30,6 +31,14 @@ def wake(crawler: Crawler) -> None:
     slot = getattr(crawler.engine, "_slot", None)
     if crawler.engine.running and slot is not None and slot.closing is None:
         slot.nextcall.schedule()
+
+
+def scheduler_of(crawler: Crawler) -> BaseScheduler | None:
+    """The scheduler that runs; None before the spider is opened, and after it was closed. `engine._slot.scheduler`;
+    `engine.scheduler` is public since Scrapy 2.19.
+    """
+    slot = getattr(crawler.engine, "_slot", None)
+    return slot.scheduler if slot is not None else None
 
 
 def finish_before_closing(
@@ -145,11 +154,16 @@ def site_of(crawler: Crawler, request: Request) -> str:
 
 def space_out(crawler: Crawler, site: str, seconds: float) -> None:
     """Have the downloader wait so long between two requests of a site, and not longer by chance: what is leased one by
-    one at such intervals would gather there. `engine.downloader.slots` is a dictionary.
+    one at such intervals would gather there. `engine.downloader.slots` is a dictionary; what is `slot.jitter` was
+    `slot.randomize_delay` before Scrapy 2.19.
     """
     slot = crawler.engine.downloader.slots.get(site)
     if slot is not None:
-        slot.delay, slot.jitter = seconds, 0.0
+        slot.delay = seconds
+        if hasattr(slot, "jitter"):
+            slot.jitter = 0.0
+        else:
+            slot.randomize_delay = False
 
 
 def refuse_to_open(crawler: Crawler) -> None:

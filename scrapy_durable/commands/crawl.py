@@ -6,7 +6,7 @@ import argparse
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
 
-from scrapy_durable.commands.noted import crawl_as
+from scrapy_durable.noted import crawl_as
 
 
 class Command(ScrapyCrawl):

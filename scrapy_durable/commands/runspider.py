@@ -6,7 +6,7 @@ import argparse
 
 from scrapy.commands.runspider import Command as ScrapyRunspider
 
-from scrapy_durable.commands.noted import crawl_as
+from scrapy_durable.noted import crawl_as
 
 
 class Command(ScrapyRunspider):

@@ -72,5 +72,10 @@ def test_the_engine_package_does_touch_them() -> None:
     """The counterpart."""
     assert set(privates((ENGINE / "__init__.py").read_text())) >= {"_schedule_coro", "_spider_idle"}
     assert "_aiohttp" in privates((ENGINE / "handler.py").read_text())
-    assert overridden("scrapy_durable.engine.feeds") == {"_close_slot", "_export_xml_field"}
+    assert overridden("scrapy_durable.engine.feeds") == {
+        "_close_slot",
+        "_export_xml_field",
+        "_get_exporter",
+        "_get_uri_params",
+    }
     assert overridden("scrapy_durable.engine.handler") == {"_extract_headers"}

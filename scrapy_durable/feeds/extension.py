@@ -1,0 +1,88 @@
+"""Scrapy's feeds, made of the item log where there is one."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy_durable.engine.feeds import FeedParts
+from scrapy_durable.feeds.consumer import Consumer
+from scrapy_durable.feeds.notes import known_as, load
+from scrapy_durable.feeds.planning import plan_feeds
+from scrapy_durable.feeds.reading import BEGINNING, Log, Position
+from scrapy_durable.identity import new_worker_name
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+
+class DurableFeeds(FeedParts):
+    """In the place of `scrapy.extensions.feedexport.FeedExporter`: with an item log, each feed has each item once.
+
+    Without one, it does as Scrapy's. With one (`begin`), items come from the log and not from `item_scraped`, but for
+    the feeds that can only be done as Scrapy does them; which those are is said at the start.
+
+    What goes wrong with a feed concerns that feed alone: it is said by name, tried again, and never loses an item of
+    another. Signals and stats are Scrapy's, and `feeds/not_exported` counts items that a feed could not write.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self.worker = new_worker_name()
+        self._consumer: Consumer | None = None
+
+    # What the core calls
+
+    async def begin(self, log: Log, state_dir: Path, begun_at: float) -> None:
+        """Go on with the crawl that began at that time (seconds since the epoch), before the spider is opened.
+
+        Raises `ConfigurationError` for a feed that is refused, and `OSError` when the notes cannot be read or written.
+        """
+        self.worker = log.name
+        notes = load(state_dir, log.name, begun_at)
+        consumer = Consumer(log, notes, plan_feeds(self, notes))
+        consumer.open()
+        self._consumer = consumer
+        for plan in consumer.plans:
+            del self.feeds[plan.template]
+        for template in self.feeds:
+            logger.warning(
+                "%s is written as Scrapy does it: after a kill it may lack items, or have some twice",
+                known_as(template),
+            )
+
+    @property
+    def position(self) -> Position:
+        """What is before is in every feed, and that is noted: the log may delete it. It never goes back."""
+        return self._consumer.position if self._consumer is not None else BEGINNING
+
+    async def consume(self) -> None:
+        """Take what is new in the log; called now and then. Raises what the log raises."""
+        if self._consumer is not None:
+            await self._consumer.consume()
+
+    async def finish(self, complete: bool) -> bool:
+        """The crawl has ended, and all that was accepted is in the log: store every feed. Idempotent.
+
+        True when every feed is stored, or as far as that goes for a crawl that is not `complete`: what it has stands in
+        local files then, beside the names of those that would be replaced. False when another run of the same command
+        can bring more: a storage has failed, or was not used since the crawl is not complete, or an item could not be
+        written.
+        """
+        return self._consumer is None or await self._consumer.finish(complete)
+
+    async def close(self) -> None:
+        """The run ends before the crawl does: note how far the feeds are, and let go of their files."""
+        if self._consumer is not None:
+            await self._consumer.close()
+
+    # What Scrapy calls
+
+    async def close_spider(self, spider: Spider) -> None:
+        """Close what is Scrapy's, and say that it is closed."""
+        await self.close()
+        await super().close_spider(spider)

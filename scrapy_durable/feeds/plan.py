@@ -1,0 +1,194 @@
+"""What a feed is to become: its address, its options, and what is noted of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.extensions.feedexport import FileFeedStorage
+
+from scrapy_durable.engine.feeds import FeedParts, Slot
+from scrapy_durable.exceptions import cause
+from scrapy_durable.feeds.notes import Note, known_as
+from scrapy_durable.plain import without_secrets
+
+if TYPE_CHECKING:
+    from scrapy_durable.feeds.reading import Position
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Plan:
+    """One feed of the settings, in this crawl."""
+
+    parts: FeedParts
+    template: str
+    """The address as the settings have it."""
+    options: dict[str, Any]
+    note: Note
+    uri: str
+    """The address with its parameters filled in."""
+    is_new: bool
+    """The crawl has no note of it yet."""
+    save: Callable[[], None]
+    """Saves the notes. Raises `OSError`."""
+    log_is_whole: Callable[[], bool]
+    """True while no item of the crawl has been deleted from the log."""
+    begun_at: float
+    """When the crawl began, in seconds since the epoch."""
+
+    def rename(self) -> None:
+        """Fill in the address, for the batch that is noted. Raises whatever the project's `uri_params` raises."""
+        self.uri = self.address()
+        self.note.uri = known_as(self.uri)
+        if self.note.path:
+            self.note.path = local_path(self.uri)
+
+    def address(self, **fixed: Any) -> str:
+        """The address, with `fixed` in place of what holds for this worker."""
+        values = {
+            "time": _written(self.begun_at, "seconds"),
+            "batch_time": _written(self.note.batch_time, "microseconds"),
+            "batch_id": self.note.batch_id,
+            **fixed,
+        }
+        return self.parts.address(self.template, self.options, **values)
+
+    @property
+    def name(self) -> str:
+        """As logs have it."""
+        return without_secrets(self.uri)
+
+    @property
+    def path(self) -> Path | None:
+        """The file of this machine that it ends in."""
+        return Path(self.note.path) if self.note.path else None
+
+    @property
+    def overwrite(self) -> bool:
+        """Whether it takes the place of what has its name."""
+        return self.note.overwrite
+
+    @property
+    def store_empty(self) -> bool:
+        """Whether a file without items is wanted."""
+        return bool(self.options["store_empty"])
+
+    def slot(self) -> Slot:
+        """What writes the file. Raises whatever a storage raises."""
+        return self.parts.slot(self.template, self.options, self.uri, self.note.batch_id)
+
+    async def tell_stored(self, slot: Slot) -> None:
+        """Say that a file is stored, as Scrapy does.
+
+        Stat: `feedexport/success_count/<Storage>`. Signal: `feed_slot_closed`.
+        """
+        crawler = self.parts.crawler
+        logger.info(
+            "Stored %s feed (%d items) in: %s",
+            slot.format,
+            slot.itemcount,
+            self.name,
+            extra={"spider": crawler.spider},
+        )
+        crawler.stats.inc_value(f"feedexport/success_count/{type(slot.storage).__name__}")
+        await crawler.signals.send_catch_log_async(signals.feed_slot_closed, slot=slot)
+
+
+def local_path(uri: str) -> str:
+    """The file that an address of Scrapy's file storage names, behind all symbolic links."""
+    return os.path.realpath(FileFeedStorage(uri).path)
+
+
+def _written(seconds: float, precision: str) -> str:
+    """A time as Scrapy writes it into addresses."""
+    return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec=precision).replace(":", "-")
+
+
+class Feed(ABC):
+    """One feed of the item log."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.note = plan.note
+        self.has_failed = False
+        """Not to be tried again for now."""
+        self._trouble = ""
+        self._has_named_item = False
+
+    @property
+    @abstractmethod
+    def reads_from(self) -> Position:
+        """What it takes next comes after that position."""
+
+    @property
+    def is_at_its_end(self) -> bool:
+        """Whether it should have read all of the log before `finish`."""
+        return True
+
+    @abstractmethod
+    def open(self) -> None:
+        """Take hold of its file, before the crawl begins. Raises `ConfigurationError` and `OSError`."""
+
+    def withdraw(self) -> None:
+        """The crawl is refused before it has begun: let go of the file, and leave no trace of it."""
+        self.close()
+
+    @abstractmethod
+    async def finish(self, complete: bool) -> bool:
+        """The crawl has ended, and the feed has read the log to its end, if it reads it at all before."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of its file; `open` or the next step takes hold of it again."""
+
+    def put(self, slot: Slot, item: Any) -> bool:
+        """Write an item that the feed's filter accepts; False when it could not be written.
+
+        Stat: `feeds/not_exported`. Raises `OSError` when it is the file that refuses.
+        """
+        try:
+            if slot.filter.accepts(item):
+                slot.put(item)
+                slot.itemcount += 1
+        except Exception as error:
+            if isinstance(error, OSError) and slot.sink is None:
+                raise
+            self.plan.parts.crawler.stats.inc_value("feeds/not_exported")
+            if not self._has_named_item:
+                self._has_named_item = True
+                logger.error(
+                    "An item cannot be written to %s, which lacks it; more such items are counted, and not named",
+                    self.plan.name,
+                    exc_info=True,
+                )
+            return False
+        return True
+
+    def fail(self, error: Exception) -> None:
+        """Something that concerns this feed alone went wrong: it is tried again, from what is noted."""
+        self.close()
+        self.has_failed = True
+        if (reason := cause(error)) != self._trouble:
+            self._trouble = reason
+            logger.error("The feed %s cannot be written for now: %s", self.plan.name, reason)
+            logger.debug("It failed here", exc_info=error)
+
+    def tell_incomplete(self, made_at: Path | None) -> None:
+        """Say where that is which a crawl has that is not complete; `made_at` is None when it is nowhere."""
+        if made_at is None:
+            logger.warning("The crawl is not complete: %s is not stored", self.plan.name)
+        else:
+            logger.warning("The crawl is not complete: what it has for %s is in %s", self.plan.path, made_at)
+
+    def recovered(self) -> None:
+        """It works again."""
+        self._trouble = ""

@@ -183,8 +183,7 @@ class ItemLog:
                 self._batch.put_in_front(batch)
                 self._confirming = confirming | self._confirming
                 raise
-            if flush.parts:
-                self._take_note(flush)
+            self._take_note(flush)
             self.durable = received
             self._confirmed += confirming
             with contextlib.suppress(OSError):  # tried again with the next write
@@ -218,6 +217,8 @@ class ItemLog:
 
     def _take_note(self, flush: Flush) -> None:
         """A flush is on disk."""
+        if flush.place == NOWHERE:
+            return
         number, size = flush.end
         if number not in self._ledger.needs:
             self._ledger.needs[number] = Need()

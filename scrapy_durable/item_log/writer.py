@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from dataclasses import replace
@@ -46,10 +47,15 @@ class SegmentWriter:
         with self._lock:
             file = self._opened()
             self._is_torn = True
-            rest = memoryview(data)
-            while rest:
-                rest = rest[file.write(rest) :]
-            os.fdatasync(file.fileno())
+            try:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[file.write(rest) :]
+                os.fdatasync(file.fileno())
+            except OSError:
+                with contextlib.suppress(OSError):  # tried again before the next write
+                    self._cut_back()
+                raise
             self._is_torn = False
             self._size += len(data)
             return self._size

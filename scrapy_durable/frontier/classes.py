@@ -4,16 +4,13 @@ A queue can be written to by others, so a name in it must not reach whatever Pyt
 spider are those of its class and its bases, but for Scrapy's own; every module that is bound to a name in one of
 them, or of which a class or function is; and so on through modules of the same top-level package as the spider. Modules
 of other packages count when they are bound there, and are not searched any further. Nothing is ever imported.
-
-What only this worker writes, on its own disk, may name what any module of the project has imported: a pipeline makes
-items that the spider does not know.
 """
 
 from __future__ import annotations
 
 import sys
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_durable.exceptions import CodecError
 
@@ -24,13 +21,10 @@ _NOT_OF_A_PROJECT = ("builtins", "scrapy", "abc", "typing")
 
 
 class SpiderClasses:
-    """The classes that a spider can name, by module and qualified name; with `whole_project`, those that any loaded
-    module of its top-level package can name.
-    """
+    """The classes that a spider can name, by module and qualified name."""
 
-    def __init__(self, spider: type, *, whole_project: bool = False) -> None:
+    def __init__(self, spider: type) -> None:
         self._spider = spider
-        self._whole_project = whole_project
         self._modules: frozenset[str] = frozenset()
 
     def name_of(self, kind: type) -> str:
@@ -52,17 +46,37 @@ class SpiderClasses:
             raise CodecError(f"there is no class {name}")
         return found
 
+    def modules(self) -> set[str]:
+        """Those whose classes may be named, as far as they are loaded."""
+        return _reachable(_own_modules(self._spider))
+
+    def as_data(self, value: Any) -> Any:
+        """What is to be kept of a value that cannot be kept as it is; the value itself when it is to be refused."""
+        return value
+
     def _may_use(self, module: str) -> bool:
         if module not in self._modules:  # it may have been imported since
-            self._modules = frozenset(_modules_of(self._spider, self._whole_project))
+            self._modules = frozenset(self.modules())
         return module in self._modules
 
 
-def _modules_of(spider: type, whole_project: bool) -> set[str]:
-    own = {base.__module__ for base in spider.__mro__ if _package(base.__module__) not in _NOT_OF_A_PROJECT}
+class ProjectClasses(SpiderClasses):
+    """Those that any module of the spider's project can name: for what only this worker writes and reads, on its own
+    disk. A pipeline makes items that the spider does not know.
+    """
+
+    def modules(self) -> set[str]:
+        """Those whose classes may be named, as far as they are loaded."""
+        packages = {_package(name) for name in _own_modules(self._spider)}
+        return _reachable({name for name in sys.modules if _package(name) in packages})
+
+
+def _own_modules(spider: type) -> set[str]:
+    return {base.__module__ for base in spider.__mro__ if _package(base.__module__) not in _NOT_OF_A_PROJECT}
+
+
+def _reachable(own: set[str]) -> set[str]:
     packages = {_package(name) for name in own}
-    if whole_project:
-        own |= {name for name in sys.modules if _package(name) in packages}
     found = {name for name in own if name in sys.modules}
     ahead = list(found)
     while ahead:

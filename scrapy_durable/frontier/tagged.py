@@ -64,7 +64,9 @@ def tag(value: Any, classes: SpiderClasses, path: str, depth: int = 0) -> Any:
         return _tag_dict(value, classes, path, depth)
     if write := _WRITERS.get(kind):
         if type(getattr(value, "tzinfo", None)) not in (type(None), timezone):
-            raise CodecError(f"{path}: a time in a zone that is no fixed offset")
+            if (kept := classes.as_data(value)) is value:
+                raise CodecError(f"{path}: a time in a zone that is no fixed offset")
+            return tag(kept, classes, path, depth + 1)
         return {TAG: [kind.__name__, write(value)]}
     if kind in _COLLECTIONS:
         return {TAG: [kind.__name__, _tag_all(value, classes, path, depth)]}
@@ -78,12 +80,32 @@ def tag(value: Any, classes: SpiderClasses, path: str, depth: int = 0) -> Any:
         return {TAG: ["Enum", _class_name(kind, classes, path), value.name]}
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         return {TAG: ["namedtuple", _class_name(kind, classes, path), _tag_all(value, classes, path, depth)]}
+    if parts := object_parts(value, classes, path):
+        name, class_name, fields = parts
+        tagged = {key: tag(inner, classes, f"{path}.{key}", depth + 1) for key, inner in fields.items()}
+        return {TAG: [name, class_name, tagged]}
+    if (kept := classes.as_data(value)) is not value:
+        return tag(kept, classes, path, depth + 1)
+    raise CodecError(f"{path}: JSON has no {kind.__name__}")
+
+
+def object_parts(value: Any, classes: SpiderClasses, path: str) -> tuple[str, str, dict[str, Any]] | None:
+    """Tag, class, and fields, not tagged, of an object of a project's own class; None for anything else. Raises
+    `CodecError`.
+    """
+    kind = type(value)
     for name, (is_one, fields_of) in _OBJECTS.items():
         if is_one(kind):
-            fields = fields_of(value, path)
-            tagged = {key: tag(inner, classes, f"{path}.{key}", depth + 1) for key, inner in fields.items()}
-            return {TAG: [name, _class_name(kind, classes, path), tagged]}
-    raise CodecError(f"{path}: JSON has no {kind.__name__}")
+            return name, _class_name(kind, classes, path), fields_of(value, path)
+    return None
+
+
+def object_of(name: str, class_name: str, fields: dict[str, Any], classes: SpiderClasses) -> Any:
+    """The object that has such parts. Raises as `untag`."""
+    kind = classes.find(class_name)
+    if not _OBJECTS[name][0](kind):
+        raise CodecError(f"{class_name} is no {name}")
+    return _make_item(kind, fields) if name == "Item" else _make_object(kind, fields)
 
 
 def untag(value: Any, classes: SpiderClasses, depth: int = 0) -> Any:
@@ -109,14 +131,14 @@ def untag(value: Any, classes: SpiderClasses, depth: int = 0) -> Any:
         (pairs,) = parts
         return {untag(key, classes, depth + 1): untag(inner, classes, depth + 1) for key, inner in pairs}
     class_name, content = parts
+    if name in _OBJECTS:
+        fields = {key: untag(inner, classes, depth + 1) for key, inner in content.items()}
+        return object_of(name, class_name, fields, classes)
     kind = classes.find(class_name)
     if name == "Enum" and issubclass(kind, Enum):
         return kind.__members__[content]
     if name == "namedtuple" and issubclass(kind, tuple) and len(content) == len(getattr(kind, "_fields", ())):
         return tuple.__new__(kind, (untag(inner, classes, depth + 1) for inner in content))
-    if name in _OBJECTS and _OBJECTS[name][0](kind):
-        fields = {key: untag(inner, classes, depth + 1) for key, inner in content.items()}
-        return _make_item(kind, fields) if name == "Item" else _make_object(kind, fields)
     raise CodecError(f"{class_name} is no {name}")
 
 

@@ -6,29 +6,34 @@ how it is to be read:
 | begins with | made of |
 |---|---|
 | `{` and whatever else JSON begins with | plain JSON |
+| `O` | an item of a class: tag, class, and fields in plain JSON |
 | `T` | values that are tagged (`frontier/tagged.py`) |
 | `S` | the same, with strings that have half a surrogate pair, which only Python's own JSON can hold |
 
-The classes that it may name are those that any module of the spider's project can name.
+The classes that it may name are those that any module of the spider's project can name. What exporters cannot tell from
+something simpler comes back as that: `ItemClasses.as_data`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from datetime import datetime, time, timezone
+from decimal import Decimal
 from math import isfinite
 from typing import Any
 
 import orjson
 
 from scrapy_durable.exceptions import CodecError
-from scrapy_durable.frontier.classes import SpiderClasses
-from scrapy_durable.frontier.tagged import tag, untag
+from scrapy_durable.frontier.classes import ProjectClasses
+from scrapy_durable.frontier.tagged import object_of, object_parts, tag, untag
 from scrapy_durable.item_log.records import LONGEST
 
-_TAGGED, _SURROGATES = b"T", b"S"
+_OBJECT, _TAGGED, _SURROGATES = b"O", b"T", b"S"
 _DEEPEST = 90
 """Levels of values within values that are looked through; what is deeper is left to `tag`."""
+_BASES: tuple[Any, ...] = (dict, list, tuple, set, frozenset, bytes, int, float, Decimal)
 _SCALARS = frozenset((str, int, bool, type(None)))
 
 
@@ -36,12 +41,12 @@ class ItemCodec:
     """The items of one spider."""
 
     def __init__(self, spider_class: type) -> None:
-        self._classes = SpiderClasses(spider_class, whole_project=True)
+        self._classes = ItemClasses(spider_class)
 
     def encode(self, item: Any) -> bytes:
         """Raises `CodecError`, with the path to what cannot be kept, and nothing but that."""
         try:
-            data = self._encode_plain(item) or self._encode_tagged(item)
+            data = self._encode_plain(item) or self._encode_object(item) or self._encode_tagged(item)
         except CodecError:
             raise
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
@@ -54,6 +59,9 @@ class ItemCodec:
         """Raises `CodecError` for what `encode` has not written, or when a class is not there any more."""
         try:
             first = data[:1]
+            if first == _OBJECT:
+                name, class_name, fields = orjson.loads(memoryview(data)[1:])
+                return object_of(name, class_name, fields, self._classes)
             if first == _TAGGED:
                 return untag(orjson.loads(memoryview(data)[1:]), self._classes)
             if first == _SURROGATES:
@@ -70,6 +78,15 @@ class ItemCodec:
         except TypeError:
             return None
 
+    def _encode_object(self, item: Any) -> bytes | None:
+        parts = object_parts(item, self._classes, type(item).__name__)
+        if parts is None or not _is_plain(parts[2].values()):
+            return None
+        try:
+            return _OBJECT + orjson.dumps(parts)
+        except TypeError:
+            return None
+
     def _encode_tagged(self, item: Any) -> bytes:
         tagged = tag(item, self._classes, type(item).__name__)
         try:
@@ -79,6 +96,20 @@ class ItemCodec:
             if json.loads(data) != tagged:
                 raise CodecError(f"{type(item).__name__}: a string that JSON does not have") from None
             return _SURROGATES + data
+
+
+class ItemClasses(ProjectClasses):
+    """The classes of items, and of what is in them."""
+
+    def as_data(self, value: Any) -> Any:
+        """A collection or a number without its subclass, and a time in a zone with its offset alone."""
+        if isinstance(value, datetime | time):
+            offset = value.utcoffset() if type(value) in (datetime, time) else None
+            return value if offset is None else value.replace(tzinfo=timezone(offset))
+        for base in _BASES:
+            if isinstance(value, base) and type(value) is not base:
+                return base(value)
+        return value
 
 
 def _is_plain(values: Iterable[Any], depth: int = 0) -> bool:

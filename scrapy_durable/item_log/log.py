@@ -110,7 +110,7 @@ class ItemLog:
             if self.unkept == 1:
                 logger.warning(
                     "An item cannot be kept on disk (%s): it waits in memory, and is lost with this process",
-                    error,
+                    str(error),  # an error holds the item
                 )
         self._batch.items.setdefault(token, []).append(encoded)
         self.received += 1

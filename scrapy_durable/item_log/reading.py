@@ -88,13 +88,15 @@ class _Window:
         self._number = self._begin = 0
         self._data = b""
 
-    def read(self, place: Place, length: int, limit: int) -> bytes:
-        """`limit`: where in the segment that ends what is flushed."""
+    def read(self, place: Place, length: int, limit: int, *, ahead: bool = True) -> bytes:
+        """`limit`: where in the segment that ends what is flushed. `ahead`: what follows is going to be read."""
         number, offset = place
         at = offset - self._begin
         if number != self._number or at < 0 or at + length > len(self._data):
             if offset + length > limit:
                 raise ItemLogDamaged(self._directory.segment(number), limit, "what was flushed ends here")
+            if not ahead:
+                return self._directory.read(number, offset, length)
             self._data = b""  # not two of them
             self._data = self._directory.read(number, offset, min(max(length, _WINDOW_BYTES), limit - offset))
             self._number, self._begin, at = number, offset, 0
@@ -232,10 +234,11 @@ class LogReader:
 
     def _known_piece(self, token: int, place: Place) -> tuple[_KnownPiece, int]:
         """The piece of that lease at that place, and how many items it has."""
-        prefix = self._prefix(self._pieces, place)
-        if (prefix.kind, prefix.token) != (PIECE, token):
+        head = self._pieces.read(place, PREFIX_BYTES + PIECE_HEAD_BYTES, self._limit(place), ahead=False)
+        prefix = read_prefix(head)
+        if prefix is None or (prefix.kind, prefix.token) != (PIECE, token):
             raise self._damaged(place, f"this is no piece of lease {token}")
-        piece = read_piece(self._pieces.read(_behind(place), PIECE_HEAD_BYTES, self._limit(place)))
+        piece = read_piece(head, PREFIX_BYTES)
         return _KnownPiece(piece.earlier, place, piece.previous), piece.items
 
     def _prefix(self, window: _Window, place: Place) -> Prefix:

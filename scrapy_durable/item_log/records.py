@@ -163,9 +163,9 @@ def pack_piece(piece: Piece, items: Sequence[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def read_piece(payload: bytes) -> Piece:
-    """What a payload's first `PIECE_HEAD_BYTES` say."""
-    segment, offset, earlier, items = _PIECE.unpack_from(payload)
+def read_piece(data: bytes, begin: int = 0) -> Piece:
+    """What the first `PIECE_HEAD_BYTES` of a payload say, which begins there."""
+    segment, offset, earlier, items = _PIECE.unpack_from(data, begin)
     return Piece((segment, offset), earlier, items)
 
 

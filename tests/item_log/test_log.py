@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
-from functools import wraps
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,16 +12,7 @@ from scrapy_durable.exceptions import ItemLogInUse
 from scrapy_durable.item_log import BEGINNING, ItemLog
 from scrapy_durable.stores import DurableStore
 from tests.item_log.logs import CODEC, CRAWL, accepted, end, flushed, items, left_open, opened, segments
-
-
-def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test that awaits."""
-
-    @wraps(test)
-    def run(*arguments: Any, **named: Any) -> None:
-        asyncio.run(test(*arguments, **named))
-
-    return run
+from tests.item_log.loops import in_loop
 
 
 @in_loop
@@ -215,4 +202,62 @@ async def test_segments_that_every_consumer_has_passed_are_deleted(tmp_path: Pat
     log.let_go(end(log))
     await log.write()
     assert len(segments(tmp_path)) == 2  # the one that was the last, and the one that says so
+    log.close()
+
+
+@in_loop
+async def test_a_lease_that_is_settled_stays_so_when_only_its_items_are_left(tmp_path: Path) -> None:
+    """An open lease holds the segment with the items; the one with the acceptance is deleted."""
+    log = opened(tmp_path, segment_bytes=1)
+    log.append(1, "open")
+    log.append(2, "passed")
+    await flushed(log, 3, "discarded")
+    log.discard([3])
+    log.accept([2])
+    await log.write()
+    await accepted(log, 4, "more")
+    log.let_go(end(log))
+    await log.write()
+    assert [path.stem[-1] for path in segments(tmp_path)] == ["1", "4", "5"]
+    for token in (5, 6):  # what says so is carried on, from segment to segment
+        await accepted(log, token, "more")
+        log.let_go(end(log))
+        await log.write()
+        log.close()
+        log = ItemLog(tmp_path, CODEC, segment_bytes=1)
+        assert log.open(CRAWL) == [1]
+    assert len(segments(tmp_path)) < 5
+    log.accept([1])
+    await log.write()
+    assert items(log) == ["open"]
+    log.close()
+
+
+@in_loop
+async def test_a_position_stays_valid_when_its_segment_is_gone(tmp_path: Path) -> None:
+    log = opened(tmp_path, segment_bytes=1)
+    await accepted(log, 1, "a")
+    position = end(log)
+    log.let_go(position)
+    await log.write()
+    assert log.read(position, 1) == []
+    assert log.read(BEGINNING, 1) == []
+    await accepted(log, 2, "b")
+    log.close()
+    log = opened(tmp_path, segment_bytes=1)
+    assert segments(tmp_path)[0].name > f"{position[0]:08d}"
+    assert items(log, position) == items(log) == ["b"]
+    log.close()
+
+
+@in_loop
+async def test_a_part_of_a_lease_that_is_passed_does_not_let_it_go(tmp_path: Path) -> None:
+    log = opened(tmp_path, segment_bytes=1)
+    await accepted(log, 1, "a", "b")
+    await accepted(log, 2, "c")
+    [part] = log.read(BEGINNING, 1)
+    log.let_go(part.position)
+    await log.write()
+    assert items(log) == ["a", "b", "c"]
+    assert items(log, part.position) == ["b", "c"]
     log.close()

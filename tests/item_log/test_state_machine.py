@@ -327,5 +327,8 @@ MUTANTS: dict[str, tuple[object, str, object]] = {
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_machine_finds_each_mutant(mutant: str) -> None:
     owner, name, broken = MUTANTS[mutant]
-    with mock.patch.object(owner, name, broken), pytest.raises((AssertionError, ItemLogDamaged, ExceptionGroup)):
+    with (
+        mock.patch.object(owner, name, broken),
+        pytest.raises((AssertionError, ItemLogDamaged, ExceptionGroup)),
+    ):
         check([Phase.generate], 1000)

@@ -131,7 +131,11 @@ def untag(value: Any, classes: SpiderClasses, depth: int = 0) -> Any:
         (pairs,) = parts
         return {untag(key, classes, depth + 1): untag(inner, classes, depth + 1) for key, inner in pairs}
     class_name, content = parts
+    if type(class_name) is not str:
+        raise CodecError(f"{name} without a class")
     if name in _OBJECTS:
+        if type(content) is not dict:
+            raise CodecError(f"{class_name} without fields")
         fields = {key: untag(inner, classes, depth + 1) for key, inner in content.items()}
         return object_of(name, class_name, fields, classes)
     kind = classes.find(class_name)

@@ -299,6 +299,9 @@ def document(value: Any) -> bytes:
         (["tuple", 5], "no request can be made of it"),
         (["set", [[]]], "no request can be made of it"),
         (["Decimal", "x"], "no request can be made of it"),
+        (["Item", None, {}], "Item without a class"),
+        (["Enum", 5, "RED"], "Enum without a class"),
+        (["Item", f"{__name__}:Product", None], "Product without fields"),
     ],
 )
 def test_a_tag_that_is_not_ours_is_refused(value: Any, reason: str) -> None:

@@ -34,9 +34,11 @@ def wake(crawler: Crawler) -> None:
 
 
 def scheduler_of(crawler: Crawler) -> BaseScheduler | None:
-    """The scheduler that runs; None before the spider is opened, and after it was closed. `engine._slot.scheduler`;
-    `engine.scheduler` is public since Scrapy 2.19.
+    """The scheduler that runs; None before the spider is opened, and after it was closed. `engine.scheduler` is there
+    since Scrapy 2.19; before, it is `engine._slot.scheduler`.
     """
+    if hasattr(crawler.engine, "scheduler"):
+        return crawler.engine.scheduler
     slot = getattr(crawler.engine, "_slot", None)
     return slot.scheduler if slot is not None else None
 

@@ -24,6 +24,7 @@ _REPLACED = {
     },
     "EXTENSIONS": {
         "scrapy.extensions.throttle.AutoThrottle": "scrapy_durable.throttle.extension.Throttle",
+        "scrapy.extensions.feedexport.FeedExporter": "scrapy_durable.feeds.DurableFeeds",
     },
 }
 """Components of Scrapy's, and what stands in their place: at their place in the order, switched off where they are."""

@@ -46,6 +46,7 @@ class Config:
     responses_max_bytes: int
     responses_max_shared: int
     responses_max_kept: int
+    item_log_max_bytes: int
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
@@ -73,6 +74,7 @@ class Config:
             responses_max_bytes=values.whole("DURABLE_RESPONSES_MAX_BYTES", 0, 2**50),
             responses_max_shared=values.whole("DURABLE_RESPONSES_MAX_SHARED", 1024, LARGEST),
             responses_max_kept=values.whole("DURABLE_RESPONSES_MAX_KEPT", 1024, LARGEST),
+            item_log_max_bytes=values.whole("DURABLE_ITEM_LOG_MAX_BYTES", 1024**2, 2**50),
         )
 
     @property

@@ -80,8 +80,16 @@ def begin_time(crawl_id: str) -> str:
 
 def new_worker_name() -> str:
     """A name that no other process has: host, process id, and six random hex digits."""
-    host = re.sub(r"[^A-Za-z0-9]+", "-", socket.gethostname())[:32] or "host"
-    return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
+    return f"{_host()}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+def new_log_name() -> str:
+    """A name that no other worker's item log has: host, and six random hex digits."""
+    return f"{_host()}-{secrets.token_hex(3)}"
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", socket.gethostname())[:32] or "host"
 
 
 def crawl_identity(crawler: Crawler) -> CrawlIdentity:

@@ -53,6 +53,8 @@ class Task:
     marks: list[tuple[DurableStore, int]] = field(default_factory=list)
     passed_on: int = 0
     """Items that this worker had passed on when it finished."""
+    is_logged: bool = False
+    """This worker's item log has items of it."""
     errback: Callable[..., Any] | None = None
     """What the request has lost for as long as the engine has it in hand, since it is put off and has not failed."""
 
@@ -252,7 +254,7 @@ class Leases(Participant):
         """Acknowledge what every store has made durable; in order, since the stores' numbers only grow."""
         while self._finished and self._finished[0].durable:
             task = self._finished.popleft()
-            self._outbox.acks.append(task.held)
+            (self._outbox.logged if task.is_logged else self._outbox.acks).append(task.held)
             self.kept = task.passed_on
 
     # Held, and let go

@@ -23,6 +23,7 @@ from scrapy_durable.exceptions import FrontierLost, FrontierUnavailable, cause
 from scrapy_durable.frontier.build import is_shared
 from scrapy_durable.scheduler import FrontierScheduler, frontier_scheduler
 from scrapy_durable.stopping import is_stopping
+from scrapy_durable.storing import NOT_STORED, Stored, store_items
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -74,6 +75,7 @@ class Lifecycle(ABC, Generic[V]):
         self.verdict: V | None = None
         self.failure: str | None = None
         """What failed while the crawl was finished, on one line."""
+        self._stored = Stored()
         self.is_at_work = False
         """True once the spider was opened, unless the scheduler keeps no leases: then nobody knows what is missing."""
         crawler.signals.connect(self._on_opened, signals.spider_opened)
@@ -130,7 +132,15 @@ class Lifecycle(ABC, Generic[V]):
             return [f"NOT COMPLETE: the crawl could not be finished: {self.failure}"]
         if self.verdict is None:
             return ["ended before there was a verdict; run the same command again"]
-        return ["complete"] if self.verdict.complete else [f"NOT COMPLETE: {'; '.join(self.verdict.reasons)}"]
+        if self.is_complete:
+            return ["complete"]
+        return [f"NOT COMPLETE: {'; '.join([*self.verdict.reasons, *self._stored.missing])}"]
+
+    @property
+    def is_complete(self) -> bool:
+        """True when the crawl has ended, nothing is lost, and every item is stored."""
+        complete = self.verdict is not None and self.verdict.complete
+        return complete and not (self.failure or self._stored.missing)
 
     # What holds for every site
 
@@ -176,13 +186,17 @@ class Lifecycle(ABC, Generic[V]):
             if (verdict := await self._finish_alone()) is not None:
                 self._adopt(verdict)
             return
+        if scheduler.items is not None:
+            await scheduler.items.settle()
         while scheduler.ended and not self._ended:
             try:
                 if await self._is_elected(scheduler):
                     await self._conclude_as_elected(scheduler)
                     return
                 if (published := await scheduler.frontier.verdict()) is not None:
-                    self._adopt(await self._read(published))
+                    verdict = await self._read(published)
+                    self._adopt(verdict)
+                    await self._store_items(scheduler, verdict)
                     return
             except (FrontierUnavailable, FrontierLost) as error:
                 logger.warning("The crawl cannot be finished yet: %s", error)
@@ -195,11 +209,23 @@ class Lifecycle(ABC, Generic[V]):
             return
         self._adopt(verdict)
         await scheduler.frontier.publish_verdict(self._serialize(verdict))
+        await self._store_items(scheduler, verdict)
         await self._let_go(scheduler, verdict)
 
+    async def _store_items(self, scheduler: FrontierScheduler, verdict: V) -> None:
+        keep = self._keeps_crawl(verdict)
+        self._stored = await store_items(scheduler, complete=verdict.complete, keep=keep)
+        self._crawler.stats.set_value("verdict/complete", self.is_complete)
+        for sentence in self._stored.missing:
+            logger.error("Not every item is stored: %s", sentence)
+
     async def _let_go(self, scheduler: FrontierScheduler, verdict: V) -> None:
-        if not (self._keeps_crawl(verdict) or self._crawler.settings.getbool("SCHEDULER_PERSIST")):
+        if self._keeps_crawl(verdict) or self._stored.may_follow:
+            return
+        if not self._crawler.settings.getbool("SCHEDULER_PERSIST"):
             await scheduler.frontier.forget()
+        if scheduler.items is not None:
+            scheduler.items.remove()
 
     @staticmethod
     async def _is_elected(scheduler: FrontierScheduler) -> bool:
@@ -211,6 +237,9 @@ class Lifecycle(ABC, Generic[V]):
     def _adopt(self, verdict: V) -> None:
         """The crawl has ended with this verdict."""
         self._ended = True
+        scheduler = frontier_scheduler(self._crawler)
+        if scheduler is not None and scheduler.items is not None:
+            self._stored = NOT_STORED  # until they are
         self.verdict = verdict
         self._crawler.stats.set_value("verdict/complete", verdict.complete)
         self._say(verdict)

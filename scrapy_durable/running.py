@@ -59,8 +59,7 @@ def exit_status(crawler: Crawler) -> int:
         return 0
     if any(name.startswith(_FEED_FAILED) for name in crawler.stats.get_stats()):
         return 1
-    verdict = lifecycle.verdict
-    return 0 if verdict is not None and verdict.complete and lifecycle.failure is None else 1
+    return 0 if lifecycle.is_complete else 1
 
 
 def lifecycle_of(crawler: Crawler) -> Lifecycle[Any] | None:

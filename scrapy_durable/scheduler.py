@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import signals
@@ -37,6 +38,7 @@ from scrapy_durable.identity import CrawlIdentity, crawl_clock, new_worker_name
 from scrapy_durable.joining import forget_unless_shared, join
 from scrapy_durable.keys import Keys
 from scrapy_durable.leases import Leases
+from scrapy_durable.logged_items import build_logged_items
 from scrapy_durable.outcomes import Outcomes
 from scrapy_durable.participants import Participant
 from scrapy_durable.serializing import LOST, Serializer
@@ -95,6 +97,7 @@ class FrontierScheduler(BaseScheduler):
         self._timing = Timing(outbox, self._leases, shared=shared)
         self._start_urls = build_start_urls(settings, crawler.spidercls.name, stats)
         self._serializer = Serializer(name, stats, resumable=resumable)
+        self.clock = clock
         self._time = FrontierTime(clock)
         self.sites = Sites(crawler, outbox, self._leases, self._timing)
         self.outcomes = Outcomes(self._leases, self.sites, self._timing)
@@ -112,6 +115,12 @@ class FrontierScheduler(BaseScheduler):
         is_element = resumable and not declared and has_middleware(crawler)
         self.start = Start(self._leases, self._push, is_element=is_element)
         self._duplicates = Duplicates(crawler)
+        self.items = build_logged_items(
+            crawler, outbox, self._leases, self._timing, max_bytes=config.item_log_max_bytes
+        )
+        """This worker's items on their way to those who store them each once; None where nobody does."""
+        self.has_verdict = False
+        """True once the crawl has ended: nothing is taken in any more."""
         participants: list[Participant] = [
             self._time,
             self._timing,
@@ -123,6 +132,8 @@ class FrontierScheduler(BaseScheduler):
             FrontierStats(stats),
             self._duplicates,
         ]
+        if self.items is not None:
+            participants.append(self.items)
         if declared:
             participants.insert(0, LongestWait(max(_DAYS, config.max_retry_after + config.retry_max_delay)))
         self._entries = Entries(self.keys, self.sites, self._serializer, declared=declared)
@@ -135,6 +146,11 @@ class FrontierScheduler(BaseScheduler):
             want=self._want,
             take_in=self._take_in,
         )
+        self._opened = AsyncExitStack()
+        """What is to be closed in the end, the last one first."""
+        self._opened.push_async_callback(self.frontier.close)
+        if self.items is not None:
+            self._opened.push_async_callback(self.items.close)
         self._leaving: asyncio.Task[None] | None = None
         self.has_begun = False
         """True once it has joined its crawl; False when that was refused."""
@@ -225,11 +241,13 @@ class FrontierScheduler(BaseScheduler):
     async def _open(self, spider: Spider) -> None:
         self._spider = spider
         self._serializer.begin(spider)
-        self._leases.stores = durable_stores(self._crawler)
+        self._leases.stores = [*durable_stores(self._crawler), *(self.items.stores if self.items else ())]
         try:
             state = await join(self.frontier, spider, self._crawler.settings, self.worker)
+            if self.items is not None:
+                await self.items.open(self.frontier, state.crawl_id)
         except DurableError:
-            await self.frontier.close()
+            await self._opened.aclose()
             engine.refuse_to_open(self._crawler)
             raise
         self._time.begin(state.now, state.ahead)
@@ -264,7 +282,7 @@ class FrontierScheduler(BaseScheduler):
         self._exchanges.closing = True
         self._timing.close()
         if not self._exchanges.has_started:  # refused at the start
-            await self.frontier.close()
+            await self._opened.aclose()
             return
         try:
             async with asyncio.timeout(_GRACE_PERIOD):
@@ -275,17 +293,22 @@ class FrontierScheduler(BaseScheduler):
                 "Left without the frontier's answer (%s); %d leases will expire", error or "timed out", held
             )
             self._exchanges.cancel()
-        await self.frontier.close()
+        await self._opened.aclose()
 
     async def _leave_in_order(self) -> None:
         await self._exchanges.finish()
         self.start.release()
+        if self.items is not None:
+            await self.items.flush()
         self._check_engine()
         self._leases.prefetched.release()
         if lost := self._serializer.lost_at_the_end:
             logger.warning("%d requests could not be serialized, and are lost with this process", lost)
         self.worker.leave()
         await self._exchanges.send_the_rest(self._leases.prefetched.release)
+        if self.items is not None:
+            await self.items.flush()
+            await self._exchanges.send_the_rest(self._leases.prefetched.release)
         self.last_status = await self.frontier.status()
         self.last_dead = await self.frontier.dead_letters()
         if not self._crawler.settings.getbool("SCHEDULER_PERSIST", True):
@@ -299,7 +322,9 @@ class FrontierScheduler(BaseScheduler):
 
     async def _prepare_exchange(self) -> None:
         await self.worker.read_peers(self.frontier)
-        if self._start_urls is None or not self._leases.is_drained or self._exchanges.closing:
+        if self._start_urls is None or not self._leases.is_drained:
+            return
+        if self._exchanges.closing or self.has_verdict:
             return
         if self._exchanges.unanswered is not None:
             return  # that outbox is said again first, and what is taken now would not be in it
@@ -320,6 +345,7 @@ class FrontierScheduler(BaseScheduler):
             self._exchanges.closing
             or self._serializer.puts_back
             or self.sites.wait_for_the_first(self._leases.slots)
+            or (self.items is not None and self.items.is_full)
         ):
             return 0
         return self._leases.prefetch

@@ -88,6 +88,11 @@ let go at that size and counts as failed.
 DURABLE_RESPONSES_MAX_KEPT = os.environ.get("DURABLE_RESPONSES_MAX_KEPT", str(64 * 1024**2))
 """The same for an answer that is kept for its crawl."""
 
+DURABLE_ITEM_LOG_MAX_BYTES = os.environ.get("DURABLE_ITEM_LOG_MAX_BYTES", str(16 * 1024**3))
+"""Bytes that the items may take up in `JOBDIR` that no feed has stored yet, 1 MiB or more: beyond, the crawl waits for
+its feeds, and is stopped when they are written at its end.
+"""
+
 DURABLE_REPORTED_STATS = {"kept": "item_scraped_count", "requests": "downloader/request_count"}
 """Which stats a worker reports to the others, by the name that they have there: whole numbers, 16 at most. `kept` are
 the items passed on, `total` those that there are, as far as the site tells.

@@ -30,7 +30,7 @@ from scrapy_durable.plain import plain, plain_json, show
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-_ACTIONS = ("status", "dead", "retry-dead", "drop-dead", "forget")
+_ACTIONS = ("status", "dead", "retry-dead", "drop-dead", "abandon WORKER", "forget")
 
 
 class Command(ScrapyCommand):
@@ -61,13 +61,14 @@ class Command(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Do the one action that was named."""
-        if len(args) != 1 or args[0] not in _ACTIONS:
+        action, *names = args or [""]
+        if " ".join([action, *("WORKER" for _ in names)]) not in _ACTIONS:
             raise UsageError(f"name one of: {', '.join(_ACTIONS)}")
         if self.settings is None:
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
             spider = opts.spider or _only_spider(self.settings)
-            self.exitcode = asyncio.run(_act(_frontier(self.settings, spider), args[0], opts))
+            self.exitcode = asyncio.run(_act(_frontier(self.settings, spider), action, names, opts))
         except (ConfigurationError, ForeignFile, FrontierRefused, OtherRelease) as error:
             self.exitcode = 2
             show(sys.stderr, f"error: {error}")
@@ -96,7 +97,7 @@ def _frontier(settings: BaseSettings, spider: str) -> Frontier:
     return build_frontier(settings, worker="scrapy-queue", spider=spider)
 
 
-async def _act(frontier: Frontier, action: str, opts: argparse.Namespace) -> int:
+async def _act(frontier: Frontier, action: str, names: list[str], opts: argparse.Namespace) -> int:
     """Do it and print what was done; returns the exit status."""
     try:
         if action == "status":
@@ -111,6 +112,8 @@ async def _act(frontier: Frontier, action: str, opts: argparse.Namespace) -> int
             if not _sure(opts, "Drop all dead letters, so that the crawl counts as if they had never been?"):
                 return 1
             show(sys.stdout, f"{await frontier.drop_dead()} dead letters are gone")
+        elif action == "abandon":
+            return await _abandon(frontier, names[0], opts)
         else:
             if not _sure(opts, f"Forget the whole crawl {await _crawl(frontier)}?"):
                 return 1
@@ -118,6 +121,28 @@ async def _act(frontier: Frontier, action: str, opts: argparse.Namespace) -> int
             show(sys.stdout, "forgotten; the next run starts afresh")
     finally:
         await frontier.close()
+    return 0
+
+
+async def _abandon(frontier: Frontier, name: str, opts: argparse.Namespace) -> int:
+    """Give up the items of a worker that never comes back."""
+    logs = {log.name: log for log in await frontier.logs()}
+    log = logs.get(name)
+    if log is None:
+        known = ", ".join(sorted(known for known, one in logs.items() if not one.closed)) or "none"
+        show(sys.stderr, f"error: no worker {name} has items in this crawl; those that have: {known}")
+        return 1
+    if log.closed:
+        show(sys.stdout, f"all items of {name} are stored, or it was given up before")
+        return 0
+    if not _sure(opts, f"Give up all items in the directory of {name}, which was {log.worker}?"):
+        return 1
+    lost = await frontier.abandon_log(name)
+    show(
+        sys.stdout,
+        f"{name} ({log.worker}) is given up. What its feeds have stored stays. The rest of its items is lost with its "
+        f"directory, those of {lost} requests that had just been acknowledged among them.",
+    )
     return 0
 
 

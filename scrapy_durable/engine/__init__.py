@@ -119,6 +119,11 @@ def item_pipelines(crawler: Crawler) -> Collection[Any]:
     return getattr(crawler.engine.scraper.itemproc, "middlewares", ())
 
 
+def extensions(crawler: Crawler) -> Collection[Any]:
+    """The extensions, in their order. `crawler.extensions.middlewares` is a tuple."""
+    return getattr(crawler.extensions, "middlewares", ())
+
+
 async def process_item_alone(crawler: Crawler, item: Any) -> Any:
     """Send an item through the item pipelines, without a signal; returns what the last of them has made of it.
 

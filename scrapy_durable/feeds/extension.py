@@ -37,12 +37,14 @@ class DurableFeeds(FeedParts):
 
     # What the core calls
 
-    async def begin(self, log: Log, state_dir: Path, begun_at: float) -> None:
+    async def begin(self, log: Log, state_dir: Path, begun_at: float, worker: str) -> None:
         """Go on with the crawl that began at that time (seconds since the epoch), before the spider is opened.
+
+        `worker` is what `%(worker)s` stands for.
 
         Raises `ConfigurationError` for a feed that is refused, and `OSError` when the notes cannot be read or written.
         """
-        self.worker = log.name
+        self.worker = worker
         notes = load(state_dir, log.name, begun_at)
         consumer = Consumer(log, notes, plan_feeds(self, notes))
         consumer.open()

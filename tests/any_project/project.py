@@ -145,7 +145,7 @@ class Run:
 class Project:
     """A stock project at `path`, with `settings` beside the template's. `name` is its spider's.
 
-    `site` is what the spider is told as `-a site=`; `python` crawls.
+    `site` is what the spider is told as `-a site=`; `python` crawls. `%(worker)s` in `JOBDIR` is the worker's number.
     """
 
     def __init__(
@@ -176,11 +176,14 @@ class Project:
         self._place = {place: settings[place] for place in ("REDIS_URL",) if place in settings}
         if "JOBDIR" in settings:
             self._place["JOBDIR"] = str(path / str(settings["JOBDIR"]))
+        self._jobdir = str(settings.get("JOBDIR", ""))
         self.command = [python, "-m", "scrapy", "crawl", name, "-a", f"site={site}"]
         self._runs: list[Run] = []
 
     def start(self, worker: int = 0, arguments: Sequence[str] = ()) -> Run:
         """Start the crawl, or go on with it: the command is the same, but for `arguments` that are added."""
+        if "%" in self._jobdir:
+            arguments = ["-s", f"JOBDIR={self._jobdir % {'worker': worker}}", *arguments]
         run = Run(self, worker, arguments)
         self._runs.append(run)
         return run

@@ -156,7 +156,7 @@ class Run:
         feeds = DurableFeeds.from_crawler(crawler)
         log.open(runs.crawl_id)
         try:
-            await feeds.begin(log, runs.state_dir, BEGUN_AT)
+            await feeds.begin(log, runs.state_dir, BEGUN_AT, log.name)
         except BaseException:
             log.close()
             raise

@@ -123,7 +123,6 @@ PLAIN = {"name": "Ä", "price": 1.5, "stock": 3, "sold": False, "note": None, "t
         [1, 2],
         None,
     ],
-    ids=repr,
 )
 def test_an_item_comes_back_as_it_was(item: Any) -> None:
     assert known(back(item)) == known(item)
@@ -152,7 +151,6 @@ def test_fields_of_a_class_are_plain_json(item: Any) -> None:
         ),
         (Product(name=collections.deque((1,), 5)), None),
     ],
-    ids=repr,
 )
 def test_what_exporters_cannot_tell_from_something_simpler_comes_back_as_that(item: Any, kept: Any) -> None:
     if kept is None:

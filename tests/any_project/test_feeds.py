@@ -1,0 +1,143 @@
+"""Every item is in each feed once, in whole files, after any kill; and one worker that never comes back is said."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.any_project.conftest import MakeProject
+from tests.any_project.feeds import FEEDS, READERS, of_lines, read
+from tests.any_project.kills import Whole, crawl_through, finish, stops
+from tests.any_project.project import Project, environment
+from tests.any_project.seeds import FEW_SEEDS, SEEDS
+from tests.any_project.shop import Shop
+from tests.any_project.variants import ALONE, SHARED, STOCK_JOBDIR, Variant
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("addon")]
+
+SPIDERS = ("products", "forms", "quotes")
+WITH_FEEDS = [
+    Variant(one.name, {**one.settings, "FEEDS": FEEDS, "JOBDIR": "job-%(worker)s"}, one.workers, one.redis)
+    for one in (ALONE, *SHARED)
+]
+"""Each worker has a directory of its own."""
+
+
+def assert_each_once(project: Project, expected: Whole) -> None:
+    """Every feed, of all workers together, has each item once, and nothing is beside them."""
+    wanted = of_lines(expected.items)
+    for kind in READERS:
+        found = read(project.path / "feeds", kind)
+        assert found == wanted, (
+            f"{kind}: {(wanted - found).total()} missing, {(found - wanted).total()} too many"
+        )
+    assert not list((project.path / "feeds").glob("*incomplete*"))
+
+
+@pytest.mark.parametrize(
+    ("spider", "variant", "seed"),
+    [
+        (spider, variant, seed)
+        for spider in SPIDERS
+        for variant in WITH_FEEDS
+        for seed in (FEW_SEEDS if variant.redis else SEEDS)
+    ],
+    ids=str,
+)
+def test_five_kills_leave_each_item_once_in_every_feed(
+    spider: str,
+    variant: Variant,
+    seed: int,
+    project: MakeProject,
+    shop: Shop,
+    whole: Callable[[str], Whole],
+) -> None:
+    expected = whole(spider)
+    durable = project(spider, variant)
+    plan = stops(seed, expected.answered.total(), workers=variant.workers)
+    runs = crawl_through(durable, shop, plan, workers=variant.workers)
+    assert finish(runs, shop) == [0] * len(runs), "\n".join(run.log[-10_000:] for run in runs)
+    assert_each_once(durable, expected)
+
+
+def test_stock_scrapy_loses_items_of_its_feed(
+    project: MakeProject, shop: Shop, whole: Callable[[str], Whole]
+) -> None:
+    """The counterpart: the same kills, the same feed, Scrapy's own JOBDIR."""
+    expected = whole("products")
+    feed = {"feeds/stock.jl": {"format": "jsonlines"}}
+    stock = project("products", Variant("stock", {**STOCK_JOBDIR.settings, "FEEDS": feed}))
+    plan = stops(0, expected.answered.total())
+    finish(crawl_through(stock, shop, plan, may_lose=True), shop, may_lose=True)
+    path = stock.path / "feeds" / "stock.jl"
+    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+    whole_lines = [line for line in lines if line.startswith("{") and line.endswith("}")]
+    assert of_lines(whole_lines) != of_lines(expected.items)
+
+
+def test_a_worker_that_never_comes_back_is_named_until_it_is_given_up(
+    project: MakeProject, shop: Shop, whole: Callable[[str], Whole]
+) -> None:
+    expected = whole("products")
+    shared = WITH_FEEDS[2]
+    durable = project("products", Variant("lost", shared.settings, 2, redis=True))
+    shop.gate(60)
+    lost, other = durable.start(0), durable.start(1)
+    shop.wait_until_held()
+    lost.kill()
+    durable.end_leases(lost)
+    shop.gate(None)
+    assert other.wait() == 1, other.log[-10_000:]
+    (name,) = {
+        line.split("scrapy queue abandon ")[1].split("'")[0]
+        for line in other.log.splitlines()
+        if "abandon" in line
+    }
+    assert f"the items of worker {name}" in other.log
+
+    again = durable.start(1)
+    assert again.wait() == 1, again.log[-10_000:]
+
+    command = [durable.python, "-m", "scrapy", "queue", "abandon", name, "--yes"]
+    told = subprocess.run(command, cwd=durable.path, env=environment(), capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    assert name in told.stdout
+
+    last = durable.start(1)
+    assert last.wait() == 0, last.log[-10_000:]
+    kept = read(durable.path / "feeds", "json")
+    assert not kept - of_lines(expected.items), "nothing is there twice"
+
+
+def test_a_worker_that_comes_back_completes_the_crawl(
+    project: MakeProject, shop: Shop, whole: Callable[[str], Whole]
+) -> None:
+    expected = whole("products")
+    shared = WITH_FEEDS[2]
+    durable = project("products", Variant("back", shared.settings, 2, redis=True))
+    shop.gate(60)
+    lost, other = durable.start(0), durable.start(1)
+    shop.wait_until_held()
+    lost.kill()
+    durable.end_leases(lost)
+    shop.gate(None)
+    assert other.wait() == 1, other.log[-10_000:]
+    back = durable.start(0)
+    assert back.wait() == 0, back.log[-10_000:]
+    assert_each_once(durable, expected)
+
+
+def test_a_second_crawl_begins_afresh(
+    project: MakeProject, shop: Shop, whole: Callable[[str], Whole]
+) -> None:
+    """`-O` replaces what the first has made, `-o` appends to it."""
+    expected = of_lines(whole("quotes").items)
+    durable = project("quotes", WITH_FEEDS[0])
+    feeds = durable.path / "feeds"
+    for times in (1, 2):
+        assert durable.start().wait() == 0
+        assert read(feeds, "jl") == Counter({row: number * times for row, number in expected.items()})
+        assert read(feeds, "json") == read(feeds, "csv") == expected

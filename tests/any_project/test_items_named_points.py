@@ -1,0 +1,86 @@
+"""A crawl that dies at a named point on its items' way has each of them once; without that point's safeguard not."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from tests.any_project.conftest import MakeProject
+from tests.any_project.dying import KILLED
+from tests.any_project.feeds import of_lines, read
+from tests.any_project.kills import Whole
+from tests.any_project.project import Project, environment
+from tests.any_project.shop import Shop
+from tests.any_project.test_feeds import WITH_FEEDS, assert_each_once
+from tests.any_project.variants import Variant
+from tests.crawling import HANGS
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("addon")]
+
+POINTS = [
+    f"{when} {point}"
+    for point in ("log flush", "logged", "confirmed", "feed rename", "log closed", "forget")
+    for when in ("before", "after")
+]
+OF_THE_FRONTIER = [point for point in POINTS if point.endswith(("logged", "confirmed", "closed"))]
+"""Those at which it is the frontier that knows."""
+SAFEGUARDS = [
+    ("acknowledge_before_the_flush", "after logged", 1),
+    ("forget_what_was_accepted", "after logged", 1),
+    ("confirm_before_the_flush", "after confirmed", 1),
+    ("forget_before_the_feeds", "after forget", 1),
+]
+ONE_BY_ONE = {"CONCURRENT_REQUESTS": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+"""So that what was acknowledged and not flushed is there to be lost."""
+
+
+def run(project: Project, **env: str) -> subprocess.CompletedProcess[str]:
+    """One process of the crawl, as `dying.py` has it."""
+    command = [project.python, "-m", "tests.any_project.dying", *project.command[3:], "-s", "JOBDIR=job-0"]
+    return subprocess.run(
+        command,
+        cwd=project.path,
+        env={**environment(project.python), **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("point", "variant"),
+    [(point, WITH_FEEDS[0]) for point in POINTS] + [(point, WITH_FEEDS[1]) for point in OF_THE_FRONTIER],
+    ids=str,
+)
+def test_each_item_is_there_once_after_dying(
+    point: str, variant: Variant, project: MakeProject, shop: Shop, whole: Callable[[str], Whole]
+) -> None:
+    expected = whole("quotes")
+    durable = project("quotes", variant)
+    died = run(durable, CRASH_POINT=point)
+    assert died.returncode == KILLED, f"never came to {point}:\n{died.stderr[-10_000:]}"
+    if point != "after forget":  # the next would be a crawl of its own
+        went_on = run(durable)
+        assert went_on.returncode == 0, went_on.stderr[-10_000:]
+    assert_each_once(durable, expected)
+
+
+@pytest.mark.parametrize(("safeguard", "point", "passing"), SAFEGUARDS)
+def test_without_its_safeguard_a_point_costs_items(
+    safeguard: str,
+    point: str,
+    passing: int,
+    project: MakeProject,
+    shop: Shop,
+    whole: Callable[[str], Whole],
+) -> None:
+    """The counterpart: the same death, and items are missing, or there twice."""
+    expected = of_lines(whole("quotes").items)
+    durable = project("quotes", WITH_FEEDS[0])
+    died = run(durable, MUTANT=safeguard, CRASH_POINT=point, CRASH_AT=str(passing))
+    assert died.returncode == KILLED, died.stderr[-10_000:]
+    run(durable, MUTANT=safeguard)
+    assert read(durable.path / "feeds", "jl") != expected

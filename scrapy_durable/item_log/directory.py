@@ -80,15 +80,19 @@ class LogDirectory:
         return len(data)
 
     def delete(self, number: int) -> None:
-        """Remove a segment; it does not come back after a loss of power."""
-        self.segment(number).unlink(missing_ok=True)
+        """Remove a segment; one that was removed before it does not come back without it after a loss of power.
+
+        Raises `OSError`; then it is still there.
+        """
         flush_directory(self.path)
+        self.segment(number).unlink()
 
     def clear(self) -> None:
         """Remove all segments, the last one first, so that what is left at any moment is a log."""
         for number in reversed(self.numbers()):
             self.forget(number)
             self.delete(number)
+        flush_directory(self.path)
 
     def remove(self) -> None:
         """Remove everything, and unlock."""

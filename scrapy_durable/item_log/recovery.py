@@ -10,7 +10,7 @@ from secrets import token_hex
 from scrapy_durable.exceptions import ItemLogDamaged
 from scrapy_durable.item_log.directory import LogDirectory
 from scrapy_durable.item_log.ledger import Entry, Ledger, Need
-from scrapy_durable.item_log.records import NOWHERE, Header, Piece, Settled, read_header
+from scrapy_durable.item_log.records import NOWHERE, Header, Piece, Place, Settled, read_header
 from scrapy_durable.item_log.scanning import Found, flushes
 
 
@@ -107,19 +107,18 @@ class _Reader:
         entry, content = record
         lease = self.ledger.leases.get(entry.token)
         if isinstance(content, Piece):
-            known = (lease.last, lease.count) if lease else None
-            if entry.token and (content.previous, content.earlier) != (known or (NOWHERE, 0)):
-                self._check_gone(entry, content)
+            known = (lease.last, lease.count) if lease else (NOWHERE, 0)
+            if entry.token and (content.previous, content.earlier) != known:
+                self._check_gone(entry, content.previous)
                 self._incomplete.add(entry.token)
         elif isinstance(content, Settled):
             if lease and entry.token not in self._incomplete and lease.settled != content:
-                path = self._directory.segment(entry.start[0])
-                raise ItemLogDamaged(path, entry.start[1], f"it contradicts the items of lease {entry.token}")
+                self._check_gone(entry, content.last)
             self._incomplete.discard(entry.token)
         self.ledger.follow(entry)
 
-    def _check_gone(self, entry: Entry, piece: Piece) -> None:
-        """What comes before the piece must have stood in a segment that is gone."""
-        if piece.previous[0] in self._begins:
+    def _check_gone(self, entry: Entry, piece: Place) -> None:
+        """That piece, which the entry names, must have stood in a segment that is gone."""
+        if piece[0] in self._begins:
             path = self._directory.segment(entry.start[0])
             raise ItemLogDamaged(path, entry.start[1], f"it contradicts the items of lease {entry.token}")

@@ -29,9 +29,13 @@ class Lease:
 
 
 @dataclass(slots=True)
-class Need:
-    """What a segment is still needed for."""
+class Segment:
+    """A segment, and what it is still needed for."""
 
+    begin: int
+    """Where its first record begins."""
+    end: int
+    """Where ends what is flushed of it: its bytes."""
     open: int = 0
     """How many open leases have a piece in it."""
     until: Place = NOWHERE
@@ -58,10 +62,15 @@ class Ledger:
 
     leases: dict[int, Lease] = field(default_factory=dict)
     """The open ones, by token."""
-    needs: dict[int, Need] = field(default_factory=dict)
-    """The segments that are there, by number."""
+    segments: dict[int, Segment] = field(default_factory=dict)
+    """Those that are there, by number, in ascending order."""
     floor: Place = NOWHERE
-    """What is accepted up to there may be gone: every consumer had passed it."""
+    """What was accepted up to there may be gone: every consumer had passed it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(segment.end for segment in self.segments.values())
 
     def follow(self, entry: Entry) -> None:
         """Take note of the next record."""
@@ -70,36 +79,33 @@ class Ledger:
         elif entry.kind in (ACCEPTED, DISCARDED):
             until = entry.end if entry.kind == ACCEPTED else NOWHERE
             lease = self.leases.pop(entry.token, None)
-            for segment in lease.segments if lease is not None else ():
-                if need := self.needs.get(segment):
-                    need.open -= 1
-                    need.until = max(need.until, until)
-            self._needed(entry.end[0], until)
+            for number in lease.segments if lease is not None else ():
+                if segment := self.segments.get(number):
+                    segment.open -= 1
+                    segment.until = max(segment.until, until)
+            self._is_needed(entry.end[0], until)
         elif entry.kind == LET_GO:
             self.floor = max(self.floor, entry.let_go)
 
     def unneeded(self, passed: Place) -> list[int]:
         """Segments that nobody needs when every consumer has passed that place, in ascending order; never the last."""
-        return [
-            number
-            for number in sorted(self.needs)[:-1]
-            if not self.needs[number].open and self.needs[number].until <= passed
-        ]
+        *others, _ = self.segments.items()
+        return [number for number, segment in others if not segment.open and segment.until <= passed]
 
     def _follow_piece(self, entry: Entry) -> None:
-        segment = entry.start[0]
+        number = entry.start[0]
         if not entry.token:
-            self._needed(segment, entry.end)
+            self._is_needed(number, entry.end)
             return
         lease = self.leases.get(entry.token)
-        if lease is None or lease.segments[-1] != segment:
-            self.needs[segment].open += 1
+        if lease is None or lease.segments[-1] != number:
+            self.segments[number].open += 1
         self.leases[entry.token] = (
-            Lease(entry.start, entry.count, (segment,))
+            Lease(entry.start, entry.count, (number,))
             if lease is None
             else lease.with_piece(entry.start, entry.count)
         )
 
-    def _needed(self, segment: int, until: Place) -> None:
-        need = self.needs[segment]
-        need.until = max(need.until, until)
+    def _is_needed(self, number: int, until: Place) -> None:
+        segment = self.segments[number]
+        segment.until = max(segment.until, until)

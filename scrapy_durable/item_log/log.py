@@ -18,7 +18,7 @@ from scrapy_durable.exceptions import CodecError
 from scrapy_durable.item_log.codec import ItemCodec
 from scrapy_durable.item_log.directory import LogDirectory
 from scrapy_durable.item_log.flush import Batch, Flush, make_flush
-from scrapy_durable.item_log.ledger import Ledger, Need
+from scrapy_durable.item_log.ledger import Ledger, Segment
 from scrapy_durable.item_log.reading import BEGINNING, Accepted, LogReader, Position
 from scrapy_durable.item_log.records import ACCEPTED, NOWHERE, PIECE, Settled
 from scrapy_durable.item_log.recovery import recover
@@ -73,27 +73,18 @@ class ItemLog:
             on_failure.callback(self._directory.unlock)
             recovered = recover(self._directory, crawl_id)
             on_failure.pop_all()
-        number = recovered.header.number
-        self.name = recovered.header.name
-        self._ledger: Ledger = recovered.ledger
-        self._reader = LogReader(
-            self._directory,
-            self._codec,
-            self._unkept,
-            recovered.begins,
-            recovered.ends,
-            recovered.ledger.floor,
-        )
-        self._writer = SegmentWriter(
-            self._directory,
-            recovered.header,
-            recovered.begins[number],
-            recovered.ends[number],
-            self._segment_bytes,
-        )
-        self.size = sum(recovered.ends.values())
-        self._passed = (*recovered.ledger.floor, 0)
-        return sorted(recovered.ledger.leases)
+        header, ledger = recovered.header, recovered.ledger
+        last = ledger.segments[header.number]
+        self.name = header.name
+        self.size = ledger.size
+        self._passed = (*ledger.floor, 0)
+        self._ledger: Ledger = ledger
+        self._writer = SegmentWriter(self._directory, header, last.begin, last.end, self._segment_bytes)
+        self._reader = LogReader(self._directory, self._codec, self._unkept)
+        self._reader.floor = ledger.floor
+        for number, segment in ledger.segments.items():
+            self._reader.extend(number, segment.begin, segment.end)
+        return sorted(ledger.leases)
 
     @property
     def lost(self) -> int:
@@ -186,12 +177,13 @@ class ItemLog:
             self._take_note(flush)
             self.durable = received
             self._confirmed += confirming
+            for number in unneeded:
+                self._reader.forget(number)
             with contextlib.suppress(OSError):  # tried again with the next write
                 for number in unneeded:
                     await asyncio.to_thread(self._directory.delete, number)
-                    self._reader.forget(number)
-                    del self._ledger.needs[number]
-            self.size = sum(self._reader.ends.values())
+                    del self._ledger.segments[number]
+            self.size = self._ledger.size
 
     def _flush(self, batch: Batch, unneeded: list[int]) -> Flush:
         """Write a batch, in a thread."""
@@ -206,12 +198,11 @@ class ItemLog:
 
     def _carried(self, unneeded: list[int]) -> Iterator[tuple[int, Settled]]:
         """Leases with items in segments that stay, of which nothing but these segments says that they are settled."""
-        stay = self._ledger.needs.keys() - unneeded
+        stay = self._ledger.segments.keys() - unneeded
         for number in unneeded:
             if min(stay) < number:
-                for token, settled in settled_in(
-                    self._directory.segment(number), self._reader.begins[number]
-                ):
+                begin = self._ledger.segments[number].begin
+                for token, settled in settled_in(self._directory.segment(number), begin):
                     if any(settled.first_segment <= other <= settled.last[0] for other in stay):
                         yield token, settled
 
@@ -219,11 +210,10 @@ class ItemLog:
         """A flush is on disk."""
         if flush.place == NOWHERE:
             return
-        number, size = flush.end
-        if number not in self._ledger.needs:
-            self._ledger.needs[number] = Need()
-            self._reader.begins[number] = self._writer.begin
-        self._reader.ends[number] = size
+        number, end = flush.end
+        segment = self._ledger.segments.setdefault(number, Segment(self._writer.begin, end))
+        segment.end = end
+        self._reader.extend(number, segment.begin, end)
         loose = iter(flush.loose)
         for entry in flush.entries:
             self._ledger.follow(entry)

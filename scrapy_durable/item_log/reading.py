@@ -17,6 +17,7 @@ from scrapy_durable.item_log.codec import ItemCodec
 from scrapy_durable.item_log.directory import LogDirectory
 from scrapy_durable.item_log.records import (
     ACCEPTED,
+    NOWHERE,
     PIECE,
     PIECE_HEAD_BYTES,
     PREFIX_BYTES,
@@ -109,29 +110,25 @@ class _Window:
 
 
 class LogReader:
-    """Reads what is flushed of the segments in `ends`."""
+    """Reads what is flushed of the segments that it is told of."""
 
-    def __init__(
-        self,
-        directory: LogDirectory,
-        codec: ItemCodec,
-        unkept: UnkeptItems,
-        begins: dict[int, int],
-        ends: dict[int, int],
-        floor: Place,
-    ) -> None:
-        self.ends = ends
-        """Where ends what is flushed of each segment, by number, in ascending order."""
-        self.begins = begins
-        """Where the first record of each begins."""
-        self.floor = floor
+    def __init__(self, directory: LogDirectory, codec: ItemCodec, unkept: UnkeptItems) -> None:
+        self.floor: Place = NOWHERE
         """What was accepted up to there may be gone."""
+        self._begins: dict[int, int] = {}
+        """Where the first record of each segment begins, by number, in ascending order."""
+        self._ends: dict[int, int] = {}
+        """Where ends what is flushed of each."""
         self._directory = directory
         self._codec = codec
         self._unkept = unkept
         self._records = _Window(directory)
         self._pieces = _Window(directory)
         self._cursors: OrderedDict[Position, _Cursor] = OrderedDict()
+
+    def extend(self, number: int, begin: int, end: int) -> None:
+        """So much is flushed of a segment, which may be new, behind the others."""
+        self._begins[number], self._ends[number] = begin, end
 
     def read(self, after: Position, most: int) -> list[Accepted]:
         """What counts behind a position: up to `most` items, all of one lease in one entry unless it has more.
@@ -145,6 +142,8 @@ class LogReader:
         room = most
         while room > 0 and (cursor := self._next(cursor)).lease is not None:
             lease = cursor.lease
+            if position[2] > lease.count:
+                raise self._damaged(position[:2], "more items of the next lease were read than it has")
             taken = min(room, lease.count - position[2])
             items = self._items(lease, position[2], position[2] + taken)
             room -= taken
@@ -157,8 +156,10 @@ class LogReader:
         return accepted
 
     def forget(self, number: int) -> None:
-        """A segment is gone."""
-        del self.ends[number], self.begins[number]
+        """A segment is gone, or will be."""
+        if self._ends.pop(number, None) is None:
+            return
+        del self._begins[number]
         self._records.forget(number)
         self._pieces.forget(number)
         self._directory.forget(number)
@@ -175,7 +176,7 @@ class LogReader:
             return cursor
         number, offset = self._begin_of(cursor.at)
         while True:
-            while offset < self.ends[number]:
+            while offset < self._ends[number]:
                 start = (number, offset)
                 prefix = self._prefix(self._records, start)
                 offset += PREFIX_BYTES + prefix.length
@@ -188,21 +189,21 @@ class LogReader:
             following = self._following(number)
             if following is None:
                 return _Cursor((number, offset))
-            number, offset = following, self.begins[following]
+            number, offset = following, self._begins[following]
 
     def _begin_of(self, at: Place) -> Place:
         """The same place, or the first record behind it when its segment is gone."""
-        if at[0] in self.ends:
-            if at[1] > self.ends[at[0]]:
-                raise self._damaged((at[0], self.ends[at[0]]), "more of it was read than there is")
+        if at[0] in self._ends:
+            if at[1] > self._ends[at[0]]:
+                raise self._damaged((at[0], self._ends[at[0]]), "more of it was read than there is")
             return at
         following = self._following(at[0])
         if following is None:
             raise self._damaged(at, "something was read of it, and it is missing")
-        return following, self.begins[following]
+        return following, self._begins[following]
 
     def _following(self, number: int) -> int | None:
-        return next((other for other in self.ends if other > number), None)
+        return next((other for other in self._ends if other > number), None)
 
     def _lease(self, token: int, end: Place, settled: Settled) -> _Lease:
         last, count = self._known_piece(token, settled.last)
@@ -254,9 +255,9 @@ class LogReader:
         return payload
 
     def _limit(self, place: Place) -> int:
-        if place[0] not in self.ends:
+        if place[0] not in self._ends:
             raise self._damaged(place, "the file is missing")
-        return self.ends[place[0]]
+        return self._ends[place[0]]
 
     def _damaged(self, place: Place, problem: str) -> ItemLogDamaged:
         return ItemLogDamaged(self._directory.segment(place[0]), place[1], problem)

@@ -9,7 +9,7 @@ from secrets import token_hex
 
 from scrapy_durable.exceptions import ItemLogDamaged
 from scrapy_durable.item_log.directory import LogDirectory
-from scrapy_durable.item_log.ledger import Entry, Ledger, Need
+from scrapy_durable.item_log.ledger import Entry, Ledger, Segment
 from scrapy_durable.item_log.records import NOWHERE, Header, Piece, Place, Settled, read_header
 from scrapy_durable.item_log.scanning import Found, flushes
 
@@ -21,10 +21,6 @@ class Recovered:
     header: Header
     """Of its last segment."""
     ledger: Ledger
-    begins: dict[int, int]
-    """Where the first record of each segment begins: bytes of its header line."""
-    ends: dict[int, int]
-    """Bytes of each segment, by number."""
 
 
 def recover(directory: LogDirectory, crawl: str) -> Recovered:
@@ -38,17 +34,17 @@ def recover(directory: LogDirectory, crawl: str) -> Recovered:
         directory.clear()
         header = Header(crawl, token_hex(8), 1, 0, 0)
         size = directory.create(header)
-        return Recovered(header, Ledger(needs={1: Need()}), {1: size}, {1: size})
+        return Recovered(header, Ledger(segments={1: Segment(size, size)}))
     headers = [header for header, _ in read]
-    begins = {number: size for number, (_, size) in zip(numbers, read, strict=True)}
     _check_order(directory, numbers, headers)
-    reader = _Reader(directory, begins)
+    begins = [begin for _, begin in read]
+    ledger = Ledger(segments={number: Segment(at, at) for number, at in zip(numbers, begins, strict=True)})
+    reader = _Reader(directory, ledger)
     for number in numbers:
         reader.read(number)
     reader.check_open()
-    last = numbers[-1]
-    _cut(directory, last, reader.ends[last])
-    return Recovered(headers[-1], reader.ledger, begins, reader.ends)
+    _cut(directory, numbers[-1], ledger.segments[numbers[-1]].end)
+    return Recovered(headers[-1], ledger)
 
 
 def _check_order(directory: LogDirectory, numbers: list[int], headers: list[Header]) -> None:
@@ -72,40 +68,36 @@ def _cut(directory: LogDirectory, number: int, size: int) -> None:
 
 
 class _Reader:
-    """Follows the segments in their order."""
+    """Follows the segments of a ledger in their order."""
 
-    def __init__(self, directory: LogDirectory, begins: dict[int, int]) -> None:
-        self.ledger = Ledger()
-        self.ends: dict[int, int] = {}
+    def __init__(self, directory: LogDirectory, ledger: Ledger) -> None:
         self._directory = directory
-        self._begins = begins
+        self._ledger = ledger
         self._incomplete: set[int] = set()
         """Tokens of open leases of which pieces are gone: all is well when they turn out to be settled."""
 
     def read(self, number: int) -> None:
         """All of a segment. Its torn end is left out; only the last one may have any."""
         path = self._directory.segment(number)
-        self.ledger.needs[number] = Need()
-        end = self._begins[number]
-        for found, behind in flushes(path, number, end):
+        segment = self._ledger.segments[number]
+        for found, end in flushes(path, number, segment.begin):
             for record in found:
                 self._follow(record)
-            end = behind
-        if end < path.stat().st_size and number != max(self._begins):
-            raise ItemLogDamaged(path, end, "a flush was cut off here, and others have followed")
-        self.ends[number] = end
+            segment.end = end
+        if segment.end < path.stat().st_size and number != max(self._ledger.segments):
+            raise ItemLogDamaged(path, segment.end, "a flush was cut off here, and others have followed")
 
     def check_open(self) -> None:
         """Raise `ItemLogDamaged` when items are missing of a lease that may still be accepted."""
         for token in self._incomplete:
-            path = self._directory.segment(self.ledger.leases[token].segments[0])
+            path = self._directory.segment(self._ledger.leases[token].segments[0])
             raise ItemLogDamaged(
                 path, 0, f"the segment before it is missing, which has items of lease {token}"
             )
 
     def _follow(self, record: Found) -> None:
         entry, content = record
-        lease = self.ledger.leases.get(entry.token)
+        lease = self._ledger.leases.get(entry.token)
         if isinstance(content, Piece):
             known = (lease.last, lease.count) if lease else (NOWHERE, 0)
             if entry.token and (content.previous, content.earlier) != known:
@@ -115,10 +107,10 @@ class _Reader:
             if lease and entry.token not in self._incomplete and lease.settled != content:
                 self._check_gone(entry, content.last)
             self._incomplete.discard(entry.token)
-        self.ledger.follow(entry)
+        self._ledger.follow(entry)
 
     def _check_gone(self, entry: Entry, piece: Place) -> None:
         """That piece, which the entry names, must have stood in a segment that is gone."""
-        if piece[0] in self._begins:
+        if piece[0] in self._ledger.segments:
             path = self._directory.segment(entry.start[0])
             raise ItemLogDamaged(path, entry.start[1], f"it contradicts the items of lease {entry.token}")

@@ -158,7 +158,13 @@ async def test_a_position_that_the_log_does_not_have_is_an_error(tmp_path: Path)
     log = opened(tmp_path)
     await accepted(log, 1, "a")
     number, offset, _ = end(log)
-    for position in ((number, offset + 1, 0), (number, offset + 1000, 0), (number + 1, 0, 0), (number, 1, 0)):
+    for position in (
+        (number, offset + 1, 0),
+        (number, offset + 1000, 0),
+        (number + 1, 0, 0),
+        (number, 1, 0),
+        (0, 0, 2),
+    ):
         with pytest.raises(ItemLogDamaged):
             log.read(position, 1)
     log.close()
@@ -178,6 +184,35 @@ async def test_a_segment_of_another_log_is_an_error(tmp_path: Path) -> None:
         pytest.raises(ItemLogDamaged, match="another place"),
     ):
         told(tmp_path / "one")
+
+
+@in_loop
+async def test_a_segment_of_another_crawl_among_ours_is_an_error_and_empties_nothing(tmp_path: Path) -> None:
+    log = opened(tmp_path / "ours", segment_bytes=1)
+    await accepted(log, 1, "a")
+    log.close()
+    log = opened(tmp_path / "other", crawl="other", segment_bytes=1)
+    await accepted(log, 1, "a")
+    await accepted(log, 2, "b")
+    log.close()
+    (tmp_path / "other" / "00000004.segment").rename(tmp_path / "ours" / "00000004.segment")
+    for crawl in (CRAWL, "other"):
+        with pytest.raises(ItemLogDamaged, match="another place"):
+            opened(tmp_path / "ours", crawl=crawl)
+    assert len(segments(tmp_path / "ours")) == 3
+
+
+@in_loop
+async def test_a_sector_of_zeros_is_damage_when_a_flush_was_made_behind_it(tmp_path: Path) -> None:
+    """In the last flush it is what lost power leaves."""
+    log = opened(tmp_path)
+    for text in ("x" * 2000, "y" * 2000):
+        await accepted(log, 1 if text[0] == "x" else 2, text)
+    log.close()
+    path = segments(tmp_path)[0]
+    data = path.read_bytes()
+    with instead(path, data[:1024] + bytes(512) + data[1536:]), pytest.raises(ItemLogDamaged):
+        told(tmp_path)
 
 
 def test_another_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -162,6 +164,24 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
         opened(tmp_path)
     log.close()
     opened(tmp_path).close()
+
+
+def test_a_lock_on_a_log_that_is_removed_meanwhile_counts_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the two steps of taking a lock, its owner deletes the file, as `remove` does."""
+    flock = fcntl.flock
+
+    def remove_first(file: Any, operation: int) -> None:
+        monkeypatch.undo()
+        (tmp_path / ".lock").unlink()
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    log = opened(tmp_path)
+    with pytest.raises(ItemLogInUse):
+        opened(tmp_path)
+    log.close()
 
 
 @in_loop

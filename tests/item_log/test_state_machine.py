@@ -286,16 +286,14 @@ def test_each_consumer_reads_what_counts_once() -> None:
 def forget_earlier(batch: flush.Batch, earlier: flush.Batch) -> None: ...
 
 
-def all_of_them(ledger: Ledger, passed: Place) -> list[int]:
-    return sorted(ledger.needs)[:-1]
-
-
 def those_that_are_passed(ledger: Ledger, passed: Place) -> list[int]:
-    return [number for number in sorted(ledger.needs)[:-1] if ledger.needs[number].until <= passed]
+    *others, _ = ledger.segments.items()
+    return [number for number, segment in others if segment.until <= passed]
 
 
 def those_without_open_leases(ledger: Ledger, passed: Place) -> list[int]:
-    return [number for number in sorted(ledger.needs)[:-1] if not ledger.needs[number].open]
+    *others, _ = ledger.segments.items()
+    return [number for number, segment in others if not segment.open]
 
 
 def with_the_torn_flush(path: Path, number: int, begin: int) -> Iterator[tuple[list[scanning.Found], int]]:

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.item_log.logs import accepted, flushed, items, opened, segments
+from tests.item_log.logs import accepted, flushed, items, left_open, opened, segments
 from tests.item_log.loops import in_loop
 from tests.standin import ROOT
+
+SECONDS = 60
+"""Nothing waits so long, unless it would for ever."""
 
 
 class Held:
@@ -30,7 +33,7 @@ class Held:
     def __call__(self, descriptor: int) -> None:
         self.flushes += 1
         self.begun.set()
-        self.may_end.wait()
+        assert self.may_end.wait(SECONDS)
         self._flush(descriptor)
 
 
@@ -41,7 +44,7 @@ async def test_what_comes_during_a_flush_is_in_the_next(tmp_path: Path) -> None:
         log = opened(tmp_path)
         log.append(0, "a")
         first = asyncio.create_task(log.write())
-        await asyncio.to_thread(held.begun.wait)
+        assert await asyncio.to_thread(held.begun.wait, SECONDS)
         log.append(0, "b")
         others = [asyncio.create_task(log.write()) for _ in range(3)]
         await asyncio.sleep(0)
@@ -63,7 +66,7 @@ async def test_a_caller_that_is_cancelled_leaves_the_flush_to_end(tmp_path: Path
         log = opened(tmp_path)
         log.append(0, "a")
         write = asyncio.create_task(log.write())
-        await asyncio.to_thread(held.begun.wait)
+        assert await asyncio.to_thread(held.begun.wait, SECONDS)
         write.cancel()
         with pytest.raises(asyncio.CancelledError):
             await write
@@ -113,6 +116,27 @@ async def test_a_disk_that_fails_is_tried_again_with_all_that_has_come(tmp_path:
     log = opened(tmp_path)
     assert items(log) == ["a", "b", "c"]
     log.close()
+
+
+@in_loop
+async def test_an_error_that_nobody_expects_ends_all_writing(tmp_path: Path) -> None:
+    """What is on disk then is not known, and the next process finds it out."""
+    log = opened(tmp_path)
+    await flushed(log, 1, "a")
+
+    def fail(descriptor: int) -> None:
+        raise MemoryError
+
+    log.append(1, "b")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(os, "fdatasync", fail)
+        with pytest.raises(MemoryError):
+            await log.write()
+    with pytest.raises(ValueError, match="the item log is closed"):
+        await log.write()
+    assert log.durable == 1
+    log.close()
+    assert left_open(tmp_path) == [1]
 
 
 @in_loop

@@ -11,6 +11,7 @@ A tagged value is an object whose only key is `$`: a list of the tag and what th
 | `datetime`, `date`, `time` | ISO 8601, with a fixed offset if any |
 | `timedelta` | days, seconds, microseconds |
 | `Item`, `dataclass`, `attrs` | the class, and an object of the fields that are set |
+| `pydantic` | the class, and an object of the fields and extras that there are; under `$`, which of them were set |
 | `namedtuple` | the class, and the elements |
 | `Enum` | the class, and the member's name |
 
@@ -105,7 +106,7 @@ def object_of(name: str, class_name: str, fields: dict[str, Any], classes: Spide
     kind = classes.find(class_name)
     if not _OBJECTS[name][0](kind):
         raise CodecError(f"{class_name} is no {name}")
-    return _make_item(kind, fields) if name == "Item" else _make_object(kind, fields)
+    return _MAKERS[name](kind, fields)
 
 
 def untag(value: Any, classes: SpiderClasses, depth: int = 0) -> Any:
@@ -184,6 +185,10 @@ def _is_attrs(kind: type) -> bool:
     return "__attrs_attrs__" in vars(kind)
 
 
+def _is_pydantic(kind: type) -> bool:
+    return "__pydantic_fields__" in vars(kind)
+
+
 def _item_fields(value: Any, path: str) -> dict[str, Any]:
     if len(vars(value)) > 1:
         raise CodecError(f"{path}: a {type(value).__name__} with attributes beside its fields")
@@ -196,6 +201,17 @@ def _object_fields(value: Any, path: str) -> dict[str, Any]:
         raise CodecError(f"{path}: a {type(value).__name__} with attributes beside its fields")
     _make_object(type(value), {})  # of some, such as exceptions, none can be made
     return {name: getattr(value, name) for name in sorted(names) if hasattr(value, name)}
+
+
+def _model_fields(value: Any, path: str) -> dict[str, Any]:
+    extra = value.__pydantic_extra__ or {}
+    if (
+        value.__pydantic_private__
+        or TAG in extra
+        or not vars(value).keys() <= type(value).__pydantic_fields__.keys()
+    ):
+        raise CodecError(f"{path}: a {type(value).__name__} with attributes beside its fields")
+    return {**vars(value), **extra, TAG: sorted(value.__pydantic_fields_set__)}
 
 
 def _field_names(kind: type) -> set[str]:
@@ -224,10 +240,35 @@ def _make_object(kind: type, fields: dict[str, Any]) -> Any:
     return made
 
 
+def _make_model(kind: Any, fields: dict[str, Any]) -> Any:
+    names = kind.__pydantic_fields__.keys()
+    extra = {name: value for name, value in fields.items() if name not in names and name != TAG}
+    if extra and kind.model_config.get("extra") != "allow":
+        raise CodecError(f"{kind.__name__} has other fields")
+    made: Any = object.__new__(kind)
+    attributes = {
+        "__dict__": {name: fields[name] for name in fields if name in names},
+        "__pydantic_fields_set__": set(fields[TAG]),
+        "__pydantic_extra__": extra if kind.model_config.get("extra") == "allow" else None,
+        "__pydantic_private__": None,
+    }
+    for name, value in attributes.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
 _OBJECTS: dict[str, tuple[Callable[[type], bool], Callable[[Any, str], dict[str, Any]]]] = {
     "Item": (_is_item, _item_fields),
     "dataclass": (_is_dataclass, _object_fields),
     "attrs": (_is_attrs, _object_fields),
+    "pydantic": (_is_pydantic, _model_fields),
+}
+
+_MAKERS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
+    "Item": _make_item,
+    "dataclass": _make_object,
+    "attrs": _make_object,
+    "pydantic": _make_model,
 }
 
 # Values of Python's own classes

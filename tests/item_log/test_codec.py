@@ -14,6 +14,8 @@ from zoneinfo import ZoneInfo
 
 import attrs
 import orjson
+import pydantic
+import pydantic.dataclasses
 import pytest
 import scrapy
 from hypothesis import given
@@ -57,6 +59,25 @@ class Offer:
 class Shop:
     name: Any
     at: Any = None
+
+
+class Model(pydantic.BaseModel):
+    name: str
+    price: Any = None
+
+
+class Open(Model, extra="allow"):
+    parts: list[Model] = []
+
+
+class Counted(pydantic.BaseModel):
+    name: str
+    _count: int = 1
+
+
+@pydantic.dataclasses.dataclass
+class Checked:
+    name: str
 
 
 class Size(NamedTuple):
@@ -119,6 +140,10 @@ PLAIN = {"name": "Ä", "price": 1.5, "stock": 3, "sold": False, "note": None, "t
         Shop("a", datetime(2024, 1, 1)),
         Shop("a"),
         elsewhere.Enriched("a"),
+        Model(name="a"),
+        Model(name="a", price=Decimal(1)),
+        Open(name="a", parts=[Model(name="b", price=(1,))], more={1}),
+        Checked(name="a"),
         "a string",
         [1, 2],
         None,
@@ -181,6 +206,7 @@ def recursive() -> Any:
         (Product(name=lambda: 1), r"Product\.name: JSON has no function"),
         (Offer(object()), r"Offer\.sku: JSON has no object"),
         (local(), r"Local: the class .* is not found by this name again|there is no class"),
+        (Counted(name="a"), r"Counted: a Counted with attributes beside its fields"),
         (recursive(), "nested too deeply"),
         ({"pair": "\ud83d\ude00"}, "dict: a string that JSON does not have"),
         ({"at": time(1, tzinfo=ZoneInfo("Europe/Berlin"))}, r"dict\.at: a time in a zone"),
@@ -189,6 +215,14 @@ def recursive() -> Any:
 def test_what_cannot_be_kept_is_refused_by_its_place(item: Any, reason: str) -> None:
     with pytest.raises(CodecError, match=reason):
         CODEC.encode(item)
+
+
+def test_a_model_is_made_as_a_copy_is() -> None:
+    """Nothing is validated again, and what was set is known."""
+    model = Model.model_construct(name=5)
+    for item in (model, Model(name="a", price=None), Open(name="a", more=1)):
+        assert back(item) == item
+        assert back(item).model_fields_set == item.model_fields_set
 
 
 def test_an_item_is_made_without_its_init() -> None:

@@ -132,6 +132,38 @@ async def test_a_segment_that_ends_too_early_is_an_error_when_another_follows(tm
 
 
 @in_loop
+async def test_it_is_so_too_when_the_segment_that_followed_is_deleted(tmp_path: Path) -> None:
+    log = opened(tmp_path, segment_bytes=1)
+    await flushed(log, 1, "open")
+    await accepted(log, 2, "passed")
+    log.let_go(end(log))
+    await log.write()
+    log.close()
+    first, second, *_ = segments(tmp_path)
+    assert second.name != "00000002.segment"
+    data = first.read_bytes()
+    with instead(first, data[:-1]), pytest.raises(ItemLogDamaged, match=first.name):
+        told(tmp_path)
+
+
+@in_loop
+async def test_a_flush_that_is_missing_between_others_is_an_error(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    sizes = []
+    for token in (1, 2, 3):
+        await accepted(log, token, "a")
+        sizes.append(log.size)
+    log.close()
+    path = segments(tmp_path)[0]
+    data = path.read_bytes()
+    with (
+        instead(path, data[: sizes[0]] + data[sizes[1] :]),
+        pytest.raises(ItemLogDamaged, match="a flush before this one is missing"),
+    ):
+        told(tmp_path)
+
+
+@in_loop
 async def test_a_segment_that_is_missing_is_an_error_when_its_items_count(tmp_path: Path) -> None:
     log = opened(tmp_path, segment_bytes=1)
     await flushed(log, 1, "a")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_durable.exceptions import ItemLogDamaged, OtherRelease
-from scrapy_durable.item_log import ItemLog, scanning
+from scrapy_durable.item_log import ItemLog, records, scanning
 from tests.item_log.logs import CODEC, CRAWL, accepted, end, flushed, items, opened, segments
 from tests.item_log.loops import in_loop
 
@@ -183,6 +183,38 @@ async def test_a_segment_that_is_missing_is_an_error_when_its_items_count(tmp_pa
     with pytest.raises(ItemLogDamaged, match=r"00000002\.segment.* missing"):
         items(log)
     log.close()
+
+
+@in_loop
+async def test_a_lease_that_leads_back_to_itself_is_an_error(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    await flushed(log, 1, "a")
+    place = log.size
+    await flushed(log, 1, "b")
+    log.accept([1])
+    await log.write()
+    path = segments(tmp_path)[0]
+    data = bytearray(path.read_bytes())
+    begin = place + records.PREFIX_BYTES
+    data[begin : begin + 12] = records.pack_place((1, place))
+    with (
+        instead(path, bytes(data)),
+        pytest.raises(ItemLogDamaged, match="contradicts the next items of lease 1"),
+    ):
+        items(log)
+    log.close()
+
+
+def test_a_piece_that_does_not_follow_the_one_before_is_an_error(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    path = segments(tmp_path)[0]
+    pieces = (records.Piece(records.NOWHERE, 0, 1), records.Piece((1, 5), 3, 1))
+    for piece in pieces:
+        record = records.pack(records.PIECE, 1, records.pack_piece(piece, [b"1"]))
+        commit = records.pack(records.COMMIT, 0, records.pack_commit(path.stat().st_size))
+        path.write_bytes(path.read_bytes() + record + commit)
+    with pytest.raises(ItemLogDamaged, match="contradicts the items of lease 1"):
+        opened(tmp_path)
 
 
 @in_loop

@@ -198,7 +198,7 @@ class ProxiesMiddleware:
         if scheduler.outcomes.is_leased(request):
             scheduler.outcomes.release(request)
         if (rest := self._pool.rest(time.monotonic())) > 0:
-            scheduler.sites.pause(request, rest)
+            scheduler.sites.pause(request, rest, "all proxies rest")
 
 
 def read_proxy(url: str, name: str) -> Proxy:

@@ -169,7 +169,7 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         seconds = site.not_before - time.monotonic()
         scheduler = frontier_scheduler(self.crawler)
         if scheduler and seconds > 0:
-            scheduler.sites.pause(request, seconds)
+            scheduler.sites.pause(request, seconds, "robots.txt could not be read; it is asked for again")
 
     def _release_if_spaced(self, request: Request) -> None:
         """robots.txt was asked in this request's time, or while it waited. Where sites are asked one request at a

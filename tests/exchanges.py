@@ -87,7 +87,13 @@ class Exchanges:
             began = time.monotonic()
             self._since = began if self._since is None else self._since
             changes = [(change.version, change.interval) for change in outbox.paces.values()]
-            made = Exchange(self._since, began, self._clock(), list(outbox.pauses.values()), changes)
+            made = Exchange(
+                self._since,
+                began,
+                self._clock(),
+                [pause.seconds for pause in outbox.pauses.values()],
+                changes,
+            )
             try:
                 inbox = await exchange(frontier, outbox, want)
                 made.answered, self._since = True, None

@@ -25,9 +25,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
-from scrapy_durable.frontier.views import Counts, DeadLetter, LogStatus, Status, WorkerStatus
+from scrapy_durable.frontier.views import (
+    Counts,
+    DeadLetter,
+    HeldLease,
+    LogStatus,
+    SlotWait,
+    Status,
+    WorkerStatus,
+)
 
 __all__ = [
+    "LONGEST_REASON",
     "Counts",
     "CrawlState",
     "DeadLetter",
@@ -35,6 +44,7 @@ __all__ = [
     "Entry",
     "Frontier",
     "Held",
+    "HeldLease",
     "Inbox",
     "Key",
     "Lease",
@@ -42,13 +52,17 @@ __all__ = [
     "Outbox",
     "Pace",
     "PaceChange",
+    "Pause",
     "Retry",
     "SlotLimit",
+    "SlotWait",
     "Status",
     "WorkerStatus",
     "counted_on",
 ]
 
+LONGEST_REASON = 200
+"""Characters, of a pause."""
 Key = int
 """A signed 64-bit fingerprint; the identity of an element."""
 
@@ -132,6 +146,16 @@ class SlotLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """A time during which nothing of a slot is leased."""
+
+    seconds: float
+    """From now."""
+    reason: str = ""
+    """Why, for people; the first `LONGEST_REASON` characters are kept."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pace:
     """The interval between leases that all workers together have learned for a slot."""
 
@@ -177,8 +201,8 @@ class Outbox:
     """Released: queued again at once, and the attempt is not counted."""
     renewals: list[Held] = field(default_factory=list)
     """Leases to hold for another full lease time."""
-    pauses: dict[str, float] = field(default_factory=dict)
-    """Slot to seconds from now during which nothing of it is leased; a longer pause already set stays."""
+    pauses: dict[str, Pause] = field(default_factory=dict)
+    """By slot; a pause already set that ends later, or at the same time, stays, with its reason."""
     paces: dict[str, PaceChange] = field(default_factory=dict)
     """Slot to the interval that its latest answers call for."""
     report: dict[str, int] = field(default_factory=dict)
@@ -287,12 +311,15 @@ class Frontier(Protocol):
         seconds. Works without `begin`.
         """
 
+    async def leases(self, limit: int = 1000) -> list[HeldLease]:
+        """What is leased, the oldest first, in one consistent read. Works without `begin`."""
+
     async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """The dead letters, oldest first, so many of them after the first `skip`. Works without `begin`."""
 
     async def retry_dead(self) -> int:
-        """Queue every dead letter again, with its attempts and failures back at zero; returns how many. Works
-        without `begin`.
+        """Queue every dead letter again, with its attempts and failures back at zero; returns how many. What
+        `Status.dead_lettered` has counted stays. Works without `begin`.
         """
 
     async def drop_dead(self) -> int:

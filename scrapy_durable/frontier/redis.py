@@ -19,6 +19,7 @@ from scrapy_durable.frontier.contract import (
     Counts,
     CrawlState,
     DeadLetter,
+    HeldLease,
     Inbox,
     Outbox,
     Status,
@@ -30,6 +31,7 @@ from scrapy_durable.frontier.redis_messages import (
     microseconds,
     pack_outbox,
     read_dead_letters,
+    read_held_leases,
     read_inbox,
     read_status,
     read_workers,
@@ -48,6 +50,7 @@ EXCHANGE = load_script("exchange")
 EXCHANGE_WHEN_FULL = load_script("exchange", flags="allow-oom")
 STATUS = load_script("status")
 WORKERS = load_script("workers")
+LEASES = load_script("leases")
 DEAD_LETTERS = load_script("dead_letters")
 RETRY_DEAD = load_script("retry_dead")
 DROP_DEAD = load_script("drop_dead")
@@ -150,6 +153,12 @@ class RedisFrontier(RedisLogs):
         reply = await self._keys.run(WORKERS, self._keys.fixed, [])
         with reading("the workers of the crawl"):
             return read_workers(reply)
+
+    async def leases(self, limit: int = 1000) -> list[HeldLease]:
+        """What is leased, the oldest first."""
+        reply = await self._keys.run(LEASES, self._keys.fixed, [limit])
+        with reading("a lease"):
+            return read_held_leases(reply)
 
     async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """The dead letters, oldest first."""

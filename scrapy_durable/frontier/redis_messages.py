@@ -10,19 +10,23 @@ from typing import Any
 
 from scrapy_durable.exceptions import FrontierDamaged
 from scrapy_durable.frontier.contract import (
+    LONGEST_REASON,
     Counts,
     DeadLetter,
     Held,
+    HeldLease,
     Inbox,
     Key,
     Lease,
     LogStatus,
     Outbox,
     Pace,
+    SlotWait,
     Status,
     WorkerStatus,
 )
 from scrapy_durable.frontier.log_names import is_log_name
+from scrapy_durable.frontier.reasons import kind_of
 from scrapy_durable.frontier.report import pack_report, read_report
 
 BUCKETS = 2**16
@@ -95,14 +99,17 @@ def pack_outbox(outbox: Outbox, keys: list[bytes], bucket: Callable[[int], bytes
             decimal = b"%d" % held.key
             packed += _ACK.pack(held.key, held.token, position(held.key), len(decimal)) + decimal
     retries = b"".join(
-        _RETRY.pack(retry.held.key, retry.held.token, microseconds(retry.delay)) + _reason(retry.reason)
+        _RETRY.pack(retry.held.key, retry.held.token, microseconds(retry.delay)) + _reasons(retry.reason)
         for retry in outbox.retries
     )
     dead_lettered = b"".join(
-        _pack_held([message.held]) + _reason(message.reason) for message in outbox.dead_lettered
+        _pack_held([message.held]) + _reasons(message.reason) for message in outbox.dead_lettered
     )
     pauses = b"".join(
-        _PAUSE.pack(microseconds(seconds)) + _text(slot.encode()) for slot, seconds in outbox.pauses.items()
+        _PAUSE.pack(microseconds(pause.seconds))
+        + _text(slot.encode())
+        + _reason(pause.reason[:LONGEST_REASON])
+        for slot, pause in outbox.pauses.items()
     )
     paces = b"".join(
         _PACE.pack(change.version, change.interval) + _text(slot.encode())
@@ -142,6 +149,28 @@ def read_dead_letters(reply: Any) -> list[DeadLetter]:
     ]
 
 
+def read_held_leases(reply: Any) -> list[HeldLease]:
+    """Of `leases.lua`."""
+    return [
+        HeldLease(
+            key=read_keys(key)[0],
+            token=token,
+            slot=slot.decode(),
+            callback=callback.decode(),
+            worker=worker.decode(),
+            attempt=attempt,
+            failures=failures,
+            since=since / 1e6,
+            deadline=deadline / 1e6,
+            downloaded=bool(downloaded),
+            payload=payload,
+        )
+        for key, token, attempt, failures, downloaded, deadline, since, slot, callback, worker, payload in rows(
+            reply, 11
+        )
+    ]
+
+
 def _text(encoded: bytes) -> bytes:
     """A text with its length in front."""
     return len(encoded).to_bytes(2, "big") + encoded
@@ -150,6 +179,11 @@ def _text(encoded: bytes) -> bytes:
 def _reason(reason: str) -> bytes:
     """A reason with its length in front, cut to what the length can say."""
     return _text(reason.encode(errors="replace")[:65535])
+
+
+def _reasons(reason: str) -> bytes:
+    """A reason and its kind."""
+    return _reason(reason) + _reason(kind_of(reason))
 
 
 def _pack_held(held: Iterable[Held]) -> bytes:
@@ -214,9 +248,30 @@ def read_logs(flat: Sequence[Any]) -> list[LogStatus]:
     return sorted(found, key=lambda status: status.name)
 
 
+def _read_reasons(flat: Sequence[Any], what: str) -> dict[str, int]:
+    """How often, by the kind of reason."""
+    named = ((field.decode(errors="replace"), int(number)) for field, number in rows(flat, 2))
+    return {field.removeprefix(what): number for field, number in named if field.startswith(what)}
+
+
+def _read_waits(flat: Sequence[Any]) -> Iterator[tuple[str, SlotWait]]:
+    for slot, why, until, reason, cap, interval, in_flight in rows(flat, 7):
+        yield (
+            slot.decode(),
+            SlotWait(
+                why=why.decode(),
+                until=until / 1e6 if until else None,
+                reason=reason.decode(errors="replace"),
+                cap=cap,
+                interval=interval / 1e6,
+                in_flight=in_flight,
+            ),
+        )
+
+
 def read_status(reply: Any) -> Status:
     """Of `status.lua`."""
-    crawl_id, cells, past_due, oldest, workers, stale, identity, now = reply
+    crawl_id, cells, past_due, oldest, workers, stale, identity, now, reasons, waits = reply
     total = [0] * 5
     slots: dict[str, list[int]] = {}
     callbacks: dict[str, list[int]] = {}
@@ -237,5 +292,8 @@ def read_status(reply: Any) -> Status:
         workers=read_workers(workers),
         stale_messages=stale,
         identity=identity.decode(errors="replace"),
+        retried=_read_reasons(reasons, "retry:"),
+        dead_lettered=_read_reasons(reasons, "dead:"),
+        waits=dict(_read_waits(waits)),
         now=now / 1e6,
     )

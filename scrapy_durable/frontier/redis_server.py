@@ -67,6 +67,7 @@ FIXED_KEYS = {
     "reports": "hash",
     "logs": "hash",
     "accepted": "zset",
+    "reasons": "hash",
 }
 """The keys that every script gets, in the order of `lua/keys.lua`, with their types."""
 

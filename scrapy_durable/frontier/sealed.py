@@ -15,6 +15,7 @@ from scrapy_durable.frontier.contract import (
     CrawlState,
     DeadLetter,
     Frontier,
+    HeldLease,
     Inbox,
     LogStatus,
     Outbox,
@@ -91,6 +92,14 @@ class SealedFrontier:
     async def workers(self) -> list[WorkerStatus]:
         """As the frontier within."""
         return await self._frontier.workers()
+
+    async def leases(self, limit: int = 1000) -> list[HeldLease]:
+        """As the frontier within."""
+        crawl_id = self._crawl_id or (await self.status()).crawl_id or ""
+        return [
+            replace(lease, payload=self._opened(lease.payload, crawl_id, lease.key))
+            for lease in await self._frontier.leases(limit)
+        ]
 
     async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """As the frontier within."""

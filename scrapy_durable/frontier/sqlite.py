@@ -13,11 +13,20 @@ from __future__ import annotations
 import math
 
 from scrapy_durable.exceptions import ForeignCrawl
-from scrapy_durable.frontier.contract import CrawlState, DeadLetter, Inbox, Outbox, Status, WorkerStatus
+from scrapy_durable.frontier.contract import (
+    CrawlState,
+    DeadLetter,
+    HeldLease,
+    Inbox,
+    Outbox,
+    Status,
+    WorkerStatus,
+)
 from scrapy_durable.frontier.report import pack_report
-from scrapy_durable.frontier.sqlite_change import CRAWL, EXCHANGE, load_statements, next_due
 from scrapy_durable.frontier.sqlite_logs import SqliteLogs
-from scrapy_durable.frontier.sqlite_status import empty_status, read_status, read_workers
+from scrapy_durable.frontier.sqlite_rotation import next_due
+from scrapy_durable.frontier.sqlite_statements import CRAWL, EXCHANGE, load_statements
+from scrapy_durable.frontier.sqlite_status import empty_status, read_leases, read_status, read_workers
 
 MOST_AT_ONCE = 1000
 """Most leases reclaimed, delays ended and pauses ended in one exchange; the next one does the rest."""
@@ -54,6 +63,9 @@ class SqliteFrontier(SqliteLogs):
             if found != identity:
                 raise ForeignCrawl(self._file.place, found, identity)
             now, ahead = self._keep_time(db)
+            db.execute(CRAWL.drop_limits)
+            for slot, limit in {"": self._default_limit, **self._limits}.items():
+                db.execute(CRAWL.limit, (slot, limit.cap, limit.interval))
             db.execute(CRAWL.drop_workers, (now - KEEP,))
             db.execute(CRAWL.prune_verdicts, (self._clock(),))
             db.execute(CRAWL.all_leases)
@@ -115,6 +127,13 @@ class SqliteFrontier(SqliteLogs):
         with self._transaction(write=False) as db:
             return read_workers(db, -math.inf)
 
+    async def leases(self, limit: int = 1000) -> list[HeldLease]:
+        """What is leased, the oldest first."""
+        if self._file.is_absent():
+            return []
+        with self._transaction(write=False) as db:
+            return read_leases(db, limit)
+
     async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """The dead letters, oldest first."""
         if self._file.is_absent():
@@ -130,7 +149,9 @@ class SqliteFrontier(SqliteLogs):
             if db.execute(EXCHANGE.read_crawl).fetchone() is None:
                 return 0
             change = self._change(db, self._time(db)[0])
-            change.marked.update(slot for (slot,) in db.execute(DEAD_LETTERS.slots))
+            for slot, callback, number in db.execute(DEAD_LETTERS.count).fetchall():
+                db.execute(EXCHANGE.count, (slot, callback, 0, 0, 0, -number))
+                change.marked.add(slot)
             revived = db.execute(DEAD_LETTERS.revive).rowcount
             change.ledger.unfinished += revived
             change.store()
@@ -142,7 +163,7 @@ class SqliteFrontier(SqliteLogs):
             return 0
         with self._transaction() as db:
             for slot, callback, number in db.execute(DEAD_LETTERS.count).fetchall():
-                db.execute(EXCHANGE.count, (slot, callback, -number, 0))
+                db.execute(EXCHANGE.count, (slot, callback, -number, 0, 0, -number))
             db.execute(DEAD_LETTERS.drop_bodies)
             return db.execute(DEAD_LETTERS.drop).rowcount
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from scrapy_durable.exceptions import FrontierLost
 from scrapy_durable.frontier.contract import SlotLimit, counted_on
-from scrapy_durable.frontier.sqlite_change import CRAWL, EXCHANGE, Change
+from scrapy_durable.frontier.sqlite_change import Change
 from scrapy_durable.frontier.sqlite_file import FrontierFile
+from scrapy_durable.frontier.sqlite_statements import CRAWL, EXCHANGE
 
 
 class SqliteCrawl:

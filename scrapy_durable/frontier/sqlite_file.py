@@ -18,7 +18,7 @@ from scrapy_durable.exceptions import (
     FrontierUnavailable,
     OtherRelease,
 )
-from scrapy_durable.frontier.sqlite_change import EXCHANGE
+from scrapy_durable.frontier.sqlite_statements import EXCHANGE
 
 APPLICATION_ID = 0x63617266
 SCHEMA_VERSION = 6

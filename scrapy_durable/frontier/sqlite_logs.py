@@ -10,8 +10,9 @@ import sqlite3
 from scrapy_durable.exceptions import FrontierError, LogAbandoned
 from scrapy_durable.frontier.contract import LogStatus, Outbox
 from scrapy_durable.frontier.log_names import MOST_LOGS, checked_log_name, too_many_logs
-from scrapy_durable.frontier.sqlite_change import Change, load_statements
+from scrapy_durable.frontier.sqlite_change import Change
 from scrapy_durable.frontier.sqlite_crawl import SqliteCrawl
+from scrapy_durable.frontier.sqlite_statements import load_statements
 
 LOGS = load_statements("logs")
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from dataclasses import replace
 
-from scrapy_durable.frontier.contract import Counts, Status, WorkerStatus
+from scrapy_durable.frontier.contract import Counts, HeldLease, SlotLimit, SlotWait, Status, WorkerStatus
 from scrapy_durable.frontier.report import read_report
-from scrapy_durable.frontier.sqlite_change import CRAWL, EXCHANGE, Ledger, load_statements
+from scrapy_durable.frontier.sqlite_books import Ledger
+from scrapy_durable.frontier.sqlite_statements import CRAWL, EXCHANGE, load_statements
 
 STATUS = load_statements("status")
+MOST_WAITS = 1000
+"""Slots held back by a time that are listed, and slots at their cap."""
 
 
 def read_status(db: sqlite3.Connection, now: float, keep: float) -> Status:
@@ -18,16 +22,13 @@ def read_status(db: sqlite3.Connection, now: float, keep: float) -> Status:
     if row is None:
         return empty_status()
     cells: dict[tuple[str, str], Counter[str]] = {}
-    for slot, callback, pushed, done in db.execute(STATUS.tallies):
-        cells[slot, callback] = Counter(queued=pushed - done, done=done)
-    for state, statement, parameters in (
-        ("leased", STATUS.leased, ()),
-        ("dead", STATUS.dead, ()),
-        ("delayed", STATUS.delayed, (now,)),
-    ):
-        for slot, callback, number in db.execute(statement, parameters):
-            cells[slot, callback][state] = number
-            cells[slot, callback]["queued"] -= number
+    for slot, callback, pushed, done, delayed, dead in db.execute(STATUS.tallies):
+        queued = pushed - done - delayed - dead
+        cells[slot, callback] = Counter(queued=queued, done=done, delayed=delayed, dead=dead)
+    for slot, callback, number in db.execute(STATUS.leased):
+        cells[slot, callback].update(leased=number, queued=-number)
+    for slot, callback, number in db.execute(STATUS.due, (now,)):
+        cells[slot, callback].update(queued=number, delayed=-number)
     total: Counter[str] = Counter()
     slots: dict[str, Counter[str]] = {}
     callbacks: dict[str, Counter[str]] = {}
@@ -45,6 +46,9 @@ def read_status(db: sqlite3.Connection, now: float, keep: float) -> Status:
         workers=read_workers(db, now - keep),
         stale_messages=Ledger(*row).stale,
         identity=db.execute(CRAWL.identity).fetchone()[0],
+        retried=dict(db.execute(STATUS.reasons, ("retry",))),
+        dead_lettered=dict(db.execute(STATUS.reasons, ("dead",))),
+        waits=_read_waits(db, now),
         now=now,
     )
 
@@ -54,6 +58,36 @@ def read_workers(db: sqlite3.Connection, since: float) -> list[WorkerStatus]:
     return [
         WorkerStatus(name, leased, last_seen, read_report(report or b""))
         for name, leased, last_seen, report in db.execute(STATUS.workers, (since,))
+    ]
+
+
+def _read_waits(db: sqlite3.Connection, now: float) -> dict[str, SlotWait]:
+    limits = {name: SlotLimit(cap, interval) for name, cap, interval in db.execute(STATUS.limits)}
+
+    def wait(slot: str, why: str, until: float | None, reason: str, pace: float, in_flight: int) -> SlotWait:
+        limit = limits.get(slot, limits[""])
+        return SlotWait(why, until, reason, limit.cap, max(limit.interval, pace), in_flight)
+
+    waits = {}
+    for slot, paused_until, reason, spaced_until, pace, in_flight in db.execute(
+        STATUS.held, (now, MOST_WAITS)
+    ):
+        if paused_until >= spaced_until:
+            waits[slot] = wait(slot, "pause", paused_until, reason, pace, in_flight)
+        else:
+            waits[slot] = wait(slot, "interval", spaced_until, "", pace, in_flight)
+    for slot, pace, in_flight in db.execute(STATUS.busy):
+        cap = limits.get(slot, limits[""]).cap
+        if 0 < cap <= in_flight and slot not in waits and len(waits) < 2 * MOST_WAITS:
+            waits[slot] = wait(slot, "cap", None, "", pace, in_flight)
+    return waits
+
+
+def read_leases(db: sqlite3.Connection, limit: int) -> list[HeldLease]:
+    """What is leased, the oldest first."""
+    return [
+        replace(lease, downloaded=bool(lease.downloaded))
+        for lease in (HeldLease(*row) for row in db.execute(STATUS.leases, (limit,)))
     ]
 
 

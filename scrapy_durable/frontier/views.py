@@ -23,6 +23,28 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldLease:
+    """A lease as anybody may see it: which request, who has it, since when."""
+
+    key: int
+    token: int
+    slot: str
+    callback: str
+    worker: str
+    attempt: int
+    """How often the request was leased, this time included."""
+    failures: int
+    since: float
+    """When it was leased; a renewal does not change it. This and `deadline`: seconds since the epoch by the frontier's
+    clock.
+    """
+    deadline: float
+    downloaded: bool
+    """True when it is no longer in flight: answered, failed, or not sent."""
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """How many elements are in which state."""
 
@@ -54,6 +76,23 @@ class WorkerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotWait:
+    """Why nothing of a slot is leased now, though something of it is due."""
+
+    why: str
+    """`pause`, `interval` (between two leases) or `cap`; the time that ends last, where several hold it back."""
+    until: float | None
+    """When that is over: seconds since the epoch by the frontier's clock; None for a cap, which ends with a lease."""
+    reason: str
+    """Of a pause, as who set it has said it."""
+    cap: int
+    """0: no limit."""
+    interval: float
+    """Seconds between two leases, as limit and pace have it now."""
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """Everything there is to see, from one consistent read."""
 
@@ -72,6 +111,18 @@ class Status:
     """Messages refused because of a stale token, since the crawl began."""
     identity: str = ""
     """What the crawl is of, as `begin` was told."""
+    retried: dict[str, int] = field(default_factory=dict)
+    """How often requests were queued again by a `Retry` since the crawl began, by the kind of its reason
+    (`reasons.kind_of`).
+    """
+    dead_lettered: dict[str, int] = field(default_factory=dict)
+    """How often requests became dead letters since the crawl began, likewise. Replaying or dropping them does not lower
+    it.
+    """
+    waits: dict[str, SlotWait] = field(default_factory=dict)
+    """The slots that have something due, and had with the last exchange, and may not be leased now; at most a thousand
+    that are held back by a time, and a thousand by their cap.
+    """
     now: float = 0.0
     """Seconds since the epoch by the frontier's clock, at this look; 0 when there is no crawl."""
 

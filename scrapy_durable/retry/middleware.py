@@ -82,7 +82,7 @@ class RetryMiddleware(ScrapyRetryMiddleware):
         delay = self._asked_to_wait(response)
         if delay is not None:
             logger.warning("The site asks to wait for %.0f s (%s)", delay, fault)
-            scheduler.sites.pause(request, delay)
+            scheduler.sites.pause(request, delay, f"the site asks to wait (Retry-After, {fault})")
         if not self.try_later(scheduler, request, fault, response.body, delay or 0.0) and has_errback(
             self.crawler, request
         ):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_durable import engine
 from scrapy_durable.frontier.build import slot_limits
+from scrapy_durable.frontier.contract import Pause
 from scrapy_durable.participants import Participant
 from scrapy_durable.start import SLOT as START_SLOT
 from scrapy_durable.throttle.pacing import build_pacing
@@ -45,10 +46,11 @@ class Sites(Participant):
 
     # What middlewares and extensions say and ask
 
-    def pause(self, request: Request, seconds: float) -> None:
-        """Lease nothing more of the request's site, to any worker, for `seconds`."""
-        slot = self.slot(request)
-        self._outbox.pauses[slot] = max(seconds, self._outbox.pauses.get(slot, 0.0))
+    def pause(self, request: Request, seconds: float, reason: str) -> None:
+        """Lease nothing more of the request's site, to any worker, for `seconds`; `reason` is for people."""
+        slot, pauses = self.slot(request), self._outbox.pauses
+        if slot not in pauses or pauses[slot].seconds < seconds:
+            pauses[slot] = Pause(seconds, reason)
         self._leases.prefetched.release(slot)
         self._timing.wake()
 

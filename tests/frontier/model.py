@@ -7,7 +7,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from scrapy_durable.frontier.contract import Counts, Entry, Held, Inbox, Lease, Outbox, Pace, Status
+from scrapy_durable.frontier.contract import (
+    Counts,
+    Entry,
+    Held,
+    HeldLease,
+    Inbox,
+    Lease,
+    Outbox,
+    Pace,
+    Status,
+)
+from scrapy_durable.frontier.reasons import LEASE_EXPIRED
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS
 
 UNCERTAINTY = 9.0
@@ -33,6 +44,7 @@ class Element:
     deadline: float = 0.0
     worker: str = ""
     downloaded: bool = False
+    since: float = 0.0
 
 
 @dataclass
@@ -41,6 +53,8 @@ class Model:
 
     cap: int
     now: float = 0.0
+    looked_at: float = 0.0
+    """When delays were ended last: with the last exchange."""
     elements: dict[int, Element] = field(default_factory=dict)
     pauses: dict[str, float] = field(default_factory=dict)
     gaps: dict[str, tuple[float, int]] = field(default_factory=dict)
@@ -49,6 +63,9 @@ class Model:
     last_token: int = 0
     arrivals: int = 0
     stale_messages: int = 0
+    retried: Counter[str] = field(default_factory=Counter)
+    """By reason, of which each is a kind of its own."""
+    dead_lettered: Counter[str] = field(default_factory=Counter)
     finisher: str | None = None
     last_seen: dict[str, float] = field(default_factory=dict)
     reports: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -62,7 +79,7 @@ class Model:
 
     def exchange(self, worker: str, outbox: Outbox) -> tuple[list[int], list[Held], list[int]]:
         """Everything but the lease; returns what must be refused, stale and dead-lettered."""
-        self.last_seen[worker] = self.now
+        self.last_seen[worker] = self.looked_at = self.now
         self.reclaim(self.now)
         refused = [entry.key for entry in outbox.entries if not self._add(entry)]
         stale: list[Held] = []
@@ -94,13 +111,16 @@ class Model:
                 element.failures += 1
                 if element.attempts >= MAX_ATTEMPTS:
                     element.state = "dead"
+                    self.dead_lettered[retry.reason] += 1
                     dead_lettered.append(retry.held.key)
                 else:
                     element.state = "waiting"
+                    self.retried[retry.reason] += 1
                     element.not_before = self.now + retry.delay if retry.delay else None
         for message in outbox.dead_lettered:
             if element := self._find(message.held, stale):
                 element.state = "dead"
+                self.dead_lettered[message.reason] += 1
         for held in outbox.releases:
             if element := self._find(held, stale):
                 element.state, element.not_before = "waiting", None
@@ -108,8 +128,8 @@ class Model:
         for held in outbox.renewals:
             if element := self._find(held, stale):
                 element.deadline = self.now + LEASE
-        for slot, seconds in outbox.pauses.items():
-            self.pauses[slot] = max(self.pauses.get(slot, 0.0), self.now + seconds)
+        for slot, pause in outbox.pauses.items():
+            self.pauses[slot] = max(self.pauses.get(slot, 0.0), self.now + pause.seconds)
         for slot, change in outbox.paces.items():
             if self.pace(slot).version == change.version:
                 self.paces[slot] = Pace(change.version + 1, change.interval)
@@ -146,6 +166,7 @@ class Model:
         for element in self.elements.values():
             if element.state == "leased" and element.deadline <= until:
                 element.state = "dead" if element.attempts >= MAX_ATTEMPTS else "waiting"
+                self.dead_lettered[LEASE_EXPIRED] += element.state == "dead"
                 element.not_before = None
 
     def _add(self, entry: Entry) -> bool:
@@ -192,7 +213,7 @@ class Model:
             self.last_token = element.token = lease.token
             element.attempts += 1
             element.state, element.worker, element.downloaded = "leased", worker, False
-            element.deadline, element.not_before = self.now + LEASE, None
+            element.deadline, element.not_before, element.since = self.now + LEASE, None, self.now
             self.gaps[lease.slot] = (self.now + self.pace(lease.slot).interval, lease.token)
         if len(leases) < want:
             left = [slot for slot in self._slots() if self._ready(slot) and self._free(slot)]
@@ -207,21 +228,53 @@ class Model:
             return []
         return self._queued(slot)
 
-    def _queued(self, slot: str) -> list[int]:
+    def _queued(self, slot: str, at: float | None = None) -> list[int]:
+        """Those that were due at a time, which is now unless it is said."""
+        at = self.now if at is None else at
         due = [
             (-element.priority, element.arrival, key)
             for key, element in self.elements.items()
-            if element.slot == slot and element.state == "waiting" and (element.not_before or 0.0) <= self.now
+            if element.slot == slot and element.state == "waiting" and (element.not_before or 0.0) <= at
         ]
         return [key for _, _, key in sorted(due)]
 
-    def _free(self, slot: str) -> bool:
+    def _check_waits(self, status: Status) -> None:
+        """Compare why the slots that have something due, and had with the last exchange, may not be leased."""
+        due = {slot for slot in self._slots() if self._queued(slot, self.looked_at)}
+        held = {slot for slot in due if self._held_until(slot) > self.now}
+        assert status.waits.keys() == held | {slot for slot in due if not self._free(slot)}
+        for slot, wait in status.waits.items():
+            assert (wait.cap, wait.interval) == (self.cap, self.pace(slot).interval)
+            assert wait.in_flight == self._in_flight(slot)
+            if slot not in held:
+                assert (wait.why, wait.until) == ("cap", None)
+                continue
+            assert wait.until is not None
+            assert abs(wait.until - status.now - (self._held_until(slot) - self.now)) < UNCERTAINTY
+            paused, spaced = self.pauses.get(slot, 0.0), self.gaps.get(slot, (0.0, 0))[0]
+            if paused != spaced:
+                assert wait.why == ("pause" if paused > spaced else "interval")
+
+    def check_leases(self, leases: list[HeldLease]) -> None:
+        """Compare every lease."""
+        held = [(one.token, key, one) for key, one in self.elements.items() if one.state == "leased"]
+        assert [(lease.token, lease.key) for lease in leases] == sorted(pair[:2] for pair in held)
+        for lease, (_, _, one) in zip(leases, sorted(held, key=lambda pair: pair[:2]), strict=True):
+            assert (lease.slot, lease.callback, lease.payload) == (one.slot, one.callback, one.payload)
+            assert (lease.worker, lease.attempt, lease.failures) == (one.worker, one.attempts, one.failures)
+            assert lease.downloaded == one.downloaded
+            assert abs(lease.deadline - lease.since - (one.deadline - one.since)) < UNCERTAINTY
+
+    def _in_flight(self, slot: str) -> int:
         on_wire = [
             element
             for element in self.elements.values()
             if element.slot == slot and element.state == "leased" and not element.downloaded
         ]
-        return len(on_wire) < self.cap
+        return len(on_wire)
+
+    def _free(self, slot: str) -> bool:
+        return self._in_flight(slot) < self.cap
 
     @property
     def unfinished(self) -> int:
@@ -301,6 +354,9 @@ class Model:
         holding = Counter(element.worker for element in self.elements.values() if element.state == "leased")
         assert {worker.worker: worker.leased for worker in status.workers if worker.leased} == holding
         assert {worker.worker: worker.report for worker in status.workers if worker.report} == self.reports
+        assert status.retried == +self.retried
+        assert status.dead_lettered == +self.dead_lettered
+        self._check_waits(status)
         waiting = [element.born for element in self.elements.values() if element.state == "waiting"]
         if waiting:
             assert status.oldest is not None

@@ -16,6 +16,7 @@ from scrapy_durable.frontier.contract import (
     Outbox,
     Pace,
     PaceChange,
+    Pause,
     Retry,
     SlotLimit,
 )
@@ -187,7 +188,7 @@ async def test_a_paused_slot_is_left_alone_while_the_others_go_on(backend: Backe
     frontier = await begun(backend)
     await frontier.exchange(entries(1, 2, slot="a"), 0)
     await frontier.exchange(entries(3, 4, slot="b"), 0)
-    inbox = await frontier.exchange(Outbox(pauses={"a": 20}), 9)
+    inbox = await frontier.exchange(Outbox(pauses={"a": Pause(20)}), 9)
     assert keys(inbox) == [3, 4]
     assert inbox.next_due == pytest.approx(20)
     backend.advance(18)
@@ -199,11 +200,11 @@ async def test_a_paused_slot_is_left_alone_while_the_others_go_on(backend: Backe
 async def test_a_longer_pause_stays_and_a_shorter_one_is_nothing(backend: Backend) -> None:
     frontier = await begun(backend)
     await frontier.exchange(entries(1), 0)
-    await frontier.exchange(Outbox(pauses={"a": 20}), 0)
-    await frontier.exchange(Outbox(pauses={"a": 5}), 0)
+    await frontier.exchange(Outbox(pauses={"a": Pause(20)}), 0)
+    await frontier.exchange(Outbox(pauses={"a": Pause(5)}), 0)
     backend.advance(10)
     assert keys(await frontier.exchange(Outbox(), 9)) == []
-    await frontier.exchange(Outbox(pauses={"a": 20}), 0)
+    await frontier.exchange(Outbox(pauses={"a": Pause(20)}), 0)
     backend.advance(15)
     inbox = await frontier.exchange(Outbox(), 9)
     assert keys(inbox) == []
@@ -212,7 +213,7 @@ async def test_a_longer_pause_stays_and_a_shorter_one_is_nothing(backend: Backen
 
 async def test_a_pause_holds_for_what_is_added_during_it(backend: Backend) -> None:
     frontier = await begun(backend)
-    await frontier.exchange(Outbox(pauses={"a": 20}), 9)
+    await frontier.exchange(Outbox(pauses={"a": Pause(20)}), 9)
     inbox = await frontier.exchange(entries(1), 9)
     assert keys(inbox) == []
     assert inbox.next_due == pytest.approx(20)
@@ -220,7 +221,7 @@ async def test_a_pause_holds_for_what_is_added_during_it(backend: Backend) -> No
 
 async def test_a_pause_with_nothing_behind_it_is_nothing_to_wait_for(backend: Backend) -> None:
     frontier = await begun(backend)
-    assert (await frontier.exchange(Outbox(pauses={"a": 20}), 9)).next_due is None
+    assert (await frontier.exchange(Outbox(pauses={"a": Pause(20)}), 9)).next_due is None
 
 
 async def test_a_slot_with_few_turns_does_not_starve(backend: Backend) -> None:
@@ -234,7 +235,7 @@ async def test_a_slot_with_few_turns_does_not_starve(backend: Backend) -> None:
         inbox = await frontier.exchange(outbox, 2)
         served += [lease.slot for lease in inbox.leases]
         shy = [lease for lease in inbox.leases if lease.slot == "shy"]
-        outbox = Outbox(acks=held(*inbox.leases), pauses={"shy": 3.0} if shy else {})
+        outbox = Outbox(acks=held(*inbox.leases), pauses={"shy": Pause(3.0)} if shy else {})
         backend.advance(1)
     assert served.count("shy") >= 12
     assert abs(served.count("a") - served.count("b")) <= 4
@@ -343,7 +344,7 @@ async def test_what_was_downloaded_was_sent(backend: Backend) -> None:
 async def test_a_pause_stays_when_the_interval_is_released(backend: Backend) -> None:
     frontier = await begun(backend, limits=EVERY_TEN)
     leases = (await frontier.exchange(entries(1, 2), 9)).leases
-    inbox = await frontier.exchange(Outbox(unsent=held(*leases), pauses={"a": 5}), 9)
+    inbox = await frontier.exchange(Outbox(unsent=held(*leases), pauses={"a": Pause(5)}), 9)
     assert keys(inbox) == []
     assert inbox.next_due == pytest.approx(5)
     backend.advance(5.1)
@@ -373,12 +374,12 @@ async def test_a_cap_and_an_interval_hold_together(backend: Backend) -> None:
 async def test_a_pause_longer_than_the_interval_stays(backend: Backend) -> None:
     frontier = await begun(backend, limits=EVERY_TEN)
     assert keys(await frontier.exchange(entries(1, 2, 3), 9)) == [1]
-    await frontier.exchange(Outbox(pauses={"a": 30}), 9)
+    await frontier.exchange(Outbox(pauses={"a": Pause(30)}), 9)
     backend.advance(20)
     assert keys(await frontier.exchange(Outbox(), 9)) == []
     backend.advance(10.1)
     assert keys(await frontier.exchange(Outbox(), 9)) == [2]
-    await frontier.exchange(Outbox(pauses={"a": 1}), 9)
+    await frontier.exchange(Outbox(pauses={"a": Pause(1)}), 9)
     backend.advance(5)
     assert keys(await frontier.exchange(Outbox(), 9)) == []
 
@@ -799,7 +800,7 @@ async def test_nothing_waits_longer_because_the_clock_is_set_back(backend: Backe
     await frontier.exchange(entries(3, 4, slot="spaced"), 0)
     assert keys(await frontier.exchange(Outbox(), 1)) == [3]
     paused = entries(5, slot="paused")
-    paused.pauses = {"paused": 5.0}
+    paused.pauses = {"paused": Pause(5.0)}
     assert keys(await frontier.exchange(paused, 9)) == []
     backend.advance(-3600)
     inbox = await frontier.exchange(Outbox(), 9)
@@ -874,7 +875,7 @@ async def test_without_a_crawl_there_is_nothing_to_see_and_nothing_to_do(backend
 async def test_a_crawl_that_is_forgotten_has_never_been(backend: Backend) -> None:
     frontier = await begun(backend)
     leases = (await frontier.exchange(entries(1, 2, 3), 1)).leases
-    await frontier.exchange(Outbox(acks=held(*leases), pauses={"a": 1000}), 0)
+    await frontier.exchange(Outbox(acks=held(*leases), pauses={"a": Pause(1000)}), 0)
     await frontier.forget()
     assert (await frontier.status()).crawl_id is None
     with pytest.raises(FrontierLost):

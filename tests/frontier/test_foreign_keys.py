@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from scrapy_durable.exceptions import ConfigurationError, FrontierDamaged, FrontierError
-from scrapy_durable.frontier.contract import DeadLettered, Frontier, Lease, Outbox, Retry
+from scrapy_durable.frontier.contract import DeadLettered, Frontier, Lease, Outbox, Pause, Retry
 from scrapy_durable.frontier.redis_server import FIXED_KEYS
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, RedisBackend
 from tests.frontier.test_contract import begun, entries, entry, held
@@ -25,6 +25,7 @@ HARMLESS_WHEN_DELETED = {
     "paces",
     "reports",  # numbers of workers that are gone; the others say theirs again
     "gaps",
+    "reasons",  # figures of `scrapy queue status`, too
     "logs",  # said to whoever has a log, or looks for one: see test_logs.py
     "accepted",
 }
@@ -45,7 +46,7 @@ async def a_crawl_that_waits(backend: RedisBackend) -> Frontier:
             acks=held(one),
             retries=[Retry(two.held, 1.0, "later")],
             dead_lettered=[DeadLettered(three.held, "broken")],
-            pauses={"b": 2.0},
+            pauses={"b": Pause(2.0)},
         ),
         0,
     )

@@ -241,7 +241,11 @@ async def test_leasing_is_a_walk_along_an_index() -> None:
         parameters = [1] * statement.count("?")
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)]
         scans = [step for step in plan if step.startswith("SCAN") and "INDEX" not in step]
-        assert scans in ([], ["SCAN crawl"]), (name, plan)
+        small = (
+            ["SCAN crawl"],
+            ["SCAN reason"],
+        )  # one row; at most some two hundred, once for each kind that is new
+        assert scans in ([], *small), (name, plan)
         assert not any("TEMP B-TREE" in step for step in plan), (name, plan)
     await backend.clean()
 

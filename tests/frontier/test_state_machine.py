@@ -31,6 +31,7 @@ from scrapy_durable.frontier.contract import (
     Inbox,
     Outbox,
     PaceChange,
+    Pause,
     Retry,
     SlotLimit,
 )
@@ -210,7 +211,11 @@ PACES = st.dictionaries(
 """Slot to how many versions the worker is behind, and the interval that it wants. One slot only: much that is
 of interest does not happen where requests are rare.
 """
-PAUSES = st.dictionaries(st.sampled_from("abc"), st.sampled_from([10.0, 40.0]), max_size=1)
+PAUSES = st.dictionaries(
+    st.sampled_from("abc"),
+    st.builds(Pause, st.sampled_from([10.0, 40.0]), st.sampled_from(["", "why"])),
+    max_size=1,
+)
 
 
 class FrontierMachine(RuleBasedStateMachine):
@@ -241,7 +246,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self,
         entries: list[Entry],
         picks: list[Pick],
-        pauses: dict[str, float],
+        pauses: dict[str, Pause],
         paces: dict[str, tuple[int, float]],
     ) -> Outbox:
         """An outbox about some of the last ten leases, of whichever worker and stale or not."""
@@ -278,7 +283,7 @@ class FrontierMachine(RuleBasedStateMachine):
         number: int,
         entries: list[Entry],
         picks: list[Pick],
-        pauses: dict[str, float],
+        pauses: dict[str, Pause],
         paces: dict[str, tuple[int, float]],
         want: int,
         lost: int,
@@ -410,6 +415,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @invariant()
     def every_count_is_that_of_the_model(self) -> None:
         self.model.check_status(self.wait(self.frontiers["w1"].status()))
+        self.model.check_leases(self.wait(self.frontiers["w1"].leases()))
         assert (
             sorted(letter.key for letter in self.wait(self.frontiers["w1"].dead_letters()))
             == self.model.dead()

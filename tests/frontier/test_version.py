@@ -13,8 +13,8 @@ from importlib.resources import files
 from scrapy_durable.frontier.redis_server import FIXED_KEYS, STATE_VERSION
 from scrapy_durable.frontier.sqlite_file import SCHEMA_VERSION
 
-SQLITE = (6, "e0ae120106e059f7")
-REDIS = ("3", "6cdae569f5e0e52a")
+SQLITE = (6, "22ec384ee46ee61d")
+REDIS = ("3", "1cc0f92760c02b07")
 
 
 def text(*path: str) -> str:

@@ -16,6 +16,7 @@ for _, key in ipairs(keys) do
     local _, _, prefix = unpack_death(redis.call('HGET', DEAD, key))
     local slot, _, _, callback = unpack_prefix(prefix)
     redis.call('HINCRBY', TALLY, 'pushed:' .. slot .. ':' .. callback, -1)
+    redis.call('HINCRBY', TALLY, 'dead:' .. slot .. ':' .. callback, -1)
     redis.call('HDEL', DEAD, key)
     redis.call('ZREM', DEATHS, key)
     redis.call('HDEL', ELEMENTS, key)

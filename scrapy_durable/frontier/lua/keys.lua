@@ -13,15 +13,15 @@
 --  5 ready      zset    lexicographic: prefix and key of what is queued; the head of a slot is its first member
 --  6 delayed    zset    prefix and key of what is delayed, by the time that it waits for
 --  7 overdue    set     keys in `ready` whose time was set and has come
---  8 leases     hash    key of what is leased, to token, attempt, failures, downloaded, deadline, prefix, key and worker
+--  8 leases     hash    key of what is leased, to token, attempt, failures, downloaded, deadline, prefix, key, since when, and worker
 --  9 deadlines  zset    workers that may hold leases, by a time before which none of these leases ends
 -- 10 in_flight  hash    slot to how many of its leases are in flight: those in `leases` that are not downloaded
 -- 11 rotation   zset    slots in the rotation, by their turn
 -- 12 held       zset    slots with something ready that are paused or in an interval, by the end of that
--- 13 paused     hash    slot to the end of its pause
+-- 13 paused     hash    slot to the end of its pause, and why it is paused
 -- 14 dead       hash    key of what is dead, to attempts, failures, prefix and reason
 -- 15 deaths     zset    key of what is dead, by the time of death
--- 16 tally      hash    "pushed:<slot>:<callback>" and "done:<slot>:<callback>" to how many
+-- 16 tally      hash    "pushed:<slot>:<callback>" to how many; "done:", "delayed:" and "dead:" likewise
 -- 17 ages       hash    second of arrival to how many of the elements that arrived in it are waiting
 -- 18 workers    hash    worker to when it was last heard of
 -- 19 replies    hash    worker to the number of its last exchange and what is needed to answer it again
@@ -31,6 +31,7 @@
 -- 23 reports    hash    worker to its own numbers, as it wrote them; stays when the worker is gone
 -- 24 logs       hash    name of an item log to its number (from 1), state, the worker that joined it last and the nonce of that; none leaves it
 -- 25 accepted   zset    tokens that a log has not confirmed, by the number of the log and the order of acceptance
+-- 26 reasons    hash    "retry:<kind of reason>" and "dead:<kind of reason>" to how often since the crawl began
 --
 -- A slot that may have something ready is in exactly one place: in `rotation`, in `held`, or nowhere because it is at its
 -- cap, until one of its leases is no longer in flight. So its pause and its turn never get in each other's way.
@@ -42,8 +43,8 @@ local CRAWL, NAMES, ELEMENTS, ATTEMPTS, READY, DELAYED = KEYS[1], KEYS[2], KEYS[
 local OVERDUE, LEASES, DEADLINES, IN_FLIGHT, ROTATION, HELD = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local PAUSED, DEAD, DEATHS, TALLY, AGES = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local WORKERS, REPLIES, LIMITS, PACES, GAPS = KEYS[18], KEYS[19], KEYS[20], KEYS[21], KEYS[22]
-local REPORTS, LOGS, ACCEPTED = KEYS[23], KEYS[24], KEYS[25]
-local FIXED = 25
+local REPORTS, LOGS, ACCEPTED, REASONS = KEYS[23], KEYS[24], KEYS[25], KEYS[26]
+local FIXED = 26
 
 -- The version of all that is kept here, payloads included: raised by one with each change of it. A crawl of another one is refused,
 -- so the key `crawl` with its fields `id` and `version` is the same in every version. One that has none is of version 0.
@@ -85,9 +86,13 @@ local function unpack_tries(tries)
     return struct.unpack('>I2I2', tries)
 end
 
--- `member` is the prefix and the key, as they stand in `ready`.
-local function pack_lease(token, attempt, failures, downloaded, deadline, member, worker)
-    return struct.pack('>I7I2I2BI7', token, attempt, failures, downloaded, deadline) .. member .. worker
+local function pack_time(time)
+    return struct.pack('>I7', time)
+end
+
+-- `member` is the prefix and the key, as they stand in `ready`; `since` is packed.
+local function pack_lease(token, attempt, failures, downloaded, deadline, member, since, worker)
+    return struct.pack('>I7I2I2BI7', token, attempt, failures, downloaded, deadline) .. member .. since .. worker
 end
 
 -- Returns token, attempt, failures, downloaded (0 or 1), deadline, slot, rank, arrival, callback.
@@ -103,8 +108,22 @@ local function prefix_of(lease)
     return string.sub(lease, 20, 19 + PREFIX)
 end
 
+-- When it was leased, packed.
+local function since_of(lease)
+    return string.sub(lease, 28 + PREFIX, 34 + PREFIX)
+end
+
 local function holder_of(lease)
-    return string.sub(lease, 28 + PREFIX)
+    return string.sub(lease, 35 + PREFIX)
+end
+
+local function pack_pause(ends, reason)
+    return pack_time(ends) .. reason
+end
+
+-- Returns the end, reason.
+local function unpack_pause(pause)
+    return (struct.unpack('>I7', pause)), string.sub(pause, 8)
 end
 
 local function pack_death(attempts, failures, prefix, reason)

@@ -1,4 +1,5 @@
--- Queue the oldest dead letters again, with their attempts and failures back at zero.
+-- Queue the oldest dead letters again, with their attempts and failures back at zero. How often requests were
+-- given up, by reason, stays as it was.
 --
 -- Uses: rotation.lua
 -- KEYS  as in keys.lua
@@ -15,7 +16,8 @@ if not redis.call('HGET', CRAWL, 'id') then return 0 end
 local keys = redis.call('ZRANGE', DEATHS, 0, most - 1)
 for _, key in ipairs(keys) do
     local _, _, prefix = unpack_death(redis.call('HGET', DEAD, key))
-    local slot, _, arrival = unpack_prefix(prefix)
+    local slot, _, arrival, callback = unpack_prefix(prefix)
+    redis.call('HINCRBY', TALLY, 'dead:' .. slot .. ':' .. callback, -1)
     redis.call('HDEL', DEAD, key)
     redis.call('ZREM', DEATHS, key)
     redis.call('ZADD', READY, 0, prefix .. key)

@@ -20,7 +20,7 @@ end
 local function held_until(slot)
     local pause, gap = redis.call('HGET', PAUSED, slot), redis.call('HGET', GAPS, slot)
     if not pause and not gap then return end
-    return math.max(tonumber(pause or 0), gap and unpack_gap(gap) or 0)
+    return math.max(pause and (unpack_pause(pause)) or 0, gap and (unpack_gap(gap)) or 0)
 end
 
 -- Take a slot out of its place; once woken it is where it belongs.

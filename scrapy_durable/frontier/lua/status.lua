@@ -1,7 +1,9 @@
 -- Every count of the crawl, at one moment. Reads only.
 --
--- Walks along the leases, the dead letters and the delayed elements; what is queued and done is counted already.
+-- Walks along the leases, the delayed elements whose time has come, the slots that are held back, and those with a request in
+-- flight; all else is counted already.
 --
+-- Uses: rotation.lua limits.lua
 -- Flags: no-writes
 -- KEYS  as in keys.lua
 -- ARGV  1 offset of the clock (microseconds; tests only)
@@ -14,7 +16,10 @@
 --              wrote them ("": none), ...},
 --          stale messages,
 --          identity of the crawl ("": none was noted),
---          microseconds since the epoch by the crawl's clock}
+--          microseconds since the epoch by the crawl's clock,
+--          how often {"retry:<kind of reason>" or "dead:<kind of reason>", number (text), ...},
+--          slots that wait, at most 1000 of each kind {slot, why ("pause", "interval" or "cap"), microseconds since the epoch
+--              when that is over (0: not known), reason of the pause, cap, interval (microseconds), leases in flight, ...}}
 -- Error RELEASE when the crawl is of another version.
 
 local other = other_version()
@@ -35,35 +40,31 @@ local tally = redis.call('HGETALL', TALLY)
 for i = 1, #tally, 2 do
     local what, slot, callback = string.match(tally[i], '^(%a+):(%d+):(%d+)$')
     local number, one = tonumber(tally[i + 1]), cell(slot, callback)
-    if what == 'pushed' then
-        one[QUEUED] = one[QUEUED] + number
-    else
+    local state = what == 'done' and DONE or what == 'delayed' and DELAYED_ONES or what == 'dead' and DEAD_ONES
+    if state then
         one[QUEUED] = one[QUEUED] - number
-        one[DONE] = number
+        one[state] = one[state] + number
+    else
+        one[QUEUED] = one[QUEUED] + number
     end
 end
 
-local function move(prefix, state)
+local function move(prefix, from, to)
     local slot, _, _, callback = unpack_prefix(prefix)
     local one = cell(slot, callback)
-    one[QUEUED] = one[QUEUED] - 1
-    one[state] = one[state] + 1
+    one[from] = one[from] - 1
+    one[to] = one[to] + 1
 end
 
 local holds = {}
 for _, lease in ipairs(redis.call('HVALS', LEASES)) do
     local worker = holder_of(lease)
     holds[worker] = (holds[worker] or 0) + 1
-    move(prefix_of(lease), LEASED)
+    move(prefix_of(lease), QUEUED, LEASED)
 end
-for _, death in ipairs(redis.call('HVALS', DEAD)) do
-    local _, _, prefix = unpack_death(death)
-    move(prefix, DEAD_ONES)
-end
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '(' .. decimal(now), '+inf')) do
-    move(member, DELAYED_ONES)
-end
-local past_due = redis.call('SCARD', OVERDUE) + redis.call('ZCOUNT', DELAYED, '-inf', decimal(now))
+local due = redis.call('ZRANGEBYSCORE', DELAYED, '-inf', decimal(now))
+for _, member in ipairs(due) do move(member, DELAYED_ONES, QUEUED) end
+local past_due = redis.call('SCARD', OVERDUE) + #due
 
 local rows = {}
 for _, one in pairs(cells) do
@@ -88,5 +89,41 @@ for i = 1, #seen, 2 do
     end
 end
 
+-- Why slots that have something ready are not leased now.
+local MOST_WAITS = 1000
+local waits, waiting_already = {}, {}
+local usual = redis.call('HGET', LIMITS, '') or pack_limit(0, 0)
+
+local function note_wait(slot, why, ends, reason)
+    local name = redis.call('HGET', NAMES, 'slot#' .. slot)
+    local cap, interval = limit_of(slot, name, usual, true)
+    local n = #waits
+    waits[n + 1], waits[n + 2], waits[n + 3], waits[n + 4] = name, why, ends, reason
+    waits[n + 5], waits[n + 6], waits[n + 7] = cap, interval, tonumber(redis.call('HGET', IN_FLIGHT, slot) or 0)
+    waiting_already[slot] = true
+end
+
+for _, slot in ipairs(redis.call('ZRANGEBYSCORE', HELD, '(' .. decimal(now), '+inf', 'LIMIT', 0, MOST_WAITS)) do
+    local pause, gap = redis.call('HGET', PAUSED, slot), redis.call('HGET', GAPS, slot)
+    local pause_ends, reason = 0, ''
+    if pause then pause_ends, reason = unpack_pause(pause) end
+    local gap_ends = gap and (unpack_gap(gap)) or 0
+    if pause_ends >= gap_ends then
+        note_wait(slot, 'pause', pause_ends, reason)
+    else
+        note_wait(slot, 'interval', gap_ends, '')
+    end
+end
+
+local flights = redis.call('HGETALL', IN_FLIGHT)
+for i = 1, #flights, 2 do
+    local slot = flights[i]
+    local cap = limit_of(slot, redis.call('HGET', NAMES, 'slot#' .. slot), usual, false)
+    if cap > 0 and tonumber(flights[i + 1]) >= cap and #waits < 14 * MOST_WAITS and not waiting_already[slot]
+        and has_ready(tonumber(slot)) then
+        note_wait(slot, 'cap', 0, '')
+    end
+end
+
 local stale, identity = tonumber(redis.call('HGET', CRAWL, 'stale') or 0), redis.call('HGET', CRAWL, 'identity') or ''
-return {crawl_id, rows, past_due, oldest, workers, stale, identity, now}
+return {crawl_id, rows, past_due, oldest, workers, stale, identity, now, redis.call('HGETALL', REASONS), waits}

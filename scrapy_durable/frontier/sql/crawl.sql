@@ -13,6 +13,12 @@ SELECT clock, ahead FROM crawl;
 -- :keep_clock The same, from now on.
 UPDATE crawl SET clock = ?, ahead = ?;
 
+-- :drop_limits The limits of who began before.
+DELETE FROM slot_limit;
+
+-- :limit The limit of a slot.
+INSERT INTO slot_limit (name, cap, interval) VALUES (?, ?, ?);
+
 -- :all_leases Every lease: of a process that is gone, since the file is locked by ours.
 UPDATE work SET deadline = 0 WHERE state = 2;
 

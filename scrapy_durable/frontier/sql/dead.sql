@@ -5,13 +5,10 @@ SELECT key, slot.name, callback.name, attempts, reason, deadline, payload, failu
 FROM work JOIN body USING (id) JOIN slot ON slot.id = work.slot JOIN callback ON callback.id = work.callback
 WHERE state = 3 ORDER BY deadline, work.id LIMIT ? OFFSET ?;
 
--- :slots The slots that have dead letters.
-SELECT DISTINCT slot FROM work WHERE state = 3;
-
 -- :revive Every dead letter is queued, with its attempts and failures back at zero.
 UPDATE work SET state = 0, attempts = 0, failures = 0, not_before = 0, reason = NULL WHERE state = 3;
 
--- :count By slot and callback.
+-- :count How many, by slot and callback.
 SELECT slot, callback, count(*) FROM work WHERE state = 3 GROUP BY slot, callback;
 
 -- :drop_bodies The payloads of the dead letters.

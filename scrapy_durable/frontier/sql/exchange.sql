@@ -14,10 +14,10 @@ INSERT INTO worker (name, last_seen) VALUES (?, ?) ON CONFLICT (name) DO UPDATE 
 UPDATE worker SET report = ? WHERE name = ?;
 
 -- :expired Leases past their deadline, the longest first; at most so many.
-SELECT id, slot, attempts FROM work WHERE state = 2 AND deadline <= ? ORDER BY deadline LIMIT ?;
+SELECT id, slot, callback, attempts FROM work WHERE state = 2 AND deadline <= ? ORDER BY deadline LIMIT ?;
 
 -- :due Delayed elements whose time has come, the longest first; at most so many.
-SELECT id, slot FROM work WHERE state = 1 AND not_before <= ? ORDER BY not_before LIMIT ?;
+SELECT id, slot, callback FROM work WHERE state = 1 AND not_before <= ? ORDER BY not_before LIMIT ?;
 
 -- :promote A delayed element is queued; `not_before` stays, as the mark that it is past due.
 UPDATE work SET state = 0 WHERE id = ?;
@@ -26,7 +26,7 @@ UPDATE work SET state = 0 WHERE id = ?;
 SELECT 1 FROM done WHERE key = ?;
 
 -- :find An element that is not done.
-SELECT id, state, slot, priority FROM work WHERE key = ?;
+SELECT id, state, slot, callback, priority FROM work WHERE key = ?;
 
 -- :add A new element.
 INSERT INTO work (id, key, state, slot, callback, priority, born, not_before) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
@@ -81,8 +81,9 @@ SELECT id FROM callback WHERE name = ?;
 -- :add_callback A callback seen for the first time.
 INSERT INTO callback (name) VALUES (?);
 
--- :pause A slot is paused; a longer pause stays. It leaves its place, and is put where it belongs by the waking.
-UPDATE slot SET paused_until = max(paused_until, ?), turn = NULL, held_until = NULL WHERE id = ?;
+-- :pause A slot is paused; a pause that ends later stays, with its reason. It leaves its place, and is put where it belongs by the waking.
+UPDATE slot SET pause_reason = CASE WHEN ? > paused_until THEN ? ELSE pause_reason END,
+paused_until = max(paused_until, ?), turn = NULL, held_until = NULL WHERE id = ?;
 
 -- :space_out The slot has an interval, and was leased of: nothing more until that is over. It leaves its place too.
 UPDATE slot SET spaced_until = ?, last_token = ?, turn = NULL, held_until = NULL WHERE id = ?;
@@ -122,11 +123,22 @@ SELECT id, key, attempts, failures, payload FROM work JOIN body USING (id)
 WHERE slot = ? AND state = 0 ORDER BY priority DESC, id LIMIT ?;
 
 -- :lease An element is leased.
-UPDATE work SET state = 2, attempts = ?, token = ?, deadline = ?, worker = ?, downloaded = 0, not_before = 0 WHERE id = ?;
+UPDATE work SET state = 2, attempts = ?, token = ?, deadline = ?, since = ?, worker = ?, downloaded = 0, not_before = 0 WHERE id = ?;
 
--- :count Elements pushed or done, by slot and callback.
-INSERT INTO tally (slot, callback, pushed, done) VALUES (?, ?, ?, ?)
-ON CONFLICT (slot, callback) DO UPDATE SET pushed = pushed + excluded.pushed, done = done + excluded.done;
+-- :count Elements pushed or done, and more or fewer that are delayed or dead, by slot and callback.
+INSERT INTO tally (slot, callback, pushed, done, delayed, dead) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (slot, callback) DO UPDATE SET pushed = pushed + excluded.pushed, done = done + excluded.done,
+delayed = delayed + excluded.delayed, dead = dead + excluded.dead;
+
+-- :is_counted Whether a kind of reason was there before.
+SELECT 1 FROM reason WHERE what = ? AND kind = ?;
+
+-- :kinds How many kinds of reasons there are; at most a few hundred.
+SELECT count(*) FROM reason;
+
+-- :count_reason Requests queued again or given up.
+INSERT INTO reason (what, kind, number) VALUES (?, ?, ?)
+ON CONFLICT (what, kind) DO UPDATE SET number = number + excluded.number;
 
 -- :next_delayed When the next delayed element is due.
 SELECT min(not_before) FROM work WHERE state = 1;

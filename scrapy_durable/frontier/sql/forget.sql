@@ -22,6 +22,12 @@ DELETE FROM callback;
 -- :tally Counts.
 DELETE FROM tally;
 
+-- :reason Counts by reason.
+DELETE FROM reason;
+
+-- :slot_limit Limits.
+DELETE FROM slot_limit;
+
 -- :worker Workers.
 DELETE FROM worker;
 

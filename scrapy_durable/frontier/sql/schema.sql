@@ -36,6 +36,7 @@ CREATE TABLE work (
     not_before REAL NOT NULL DEFAULT 0,     -- 0: no time was set since it was last leased
     token      INTEGER NOT NULL DEFAULT 0,
     deadline   REAL NOT NULL DEFAULT 0,     -- of the lease; time of death of a dead one
+    since      REAL NOT NULL DEFAULT 0,     -- when it was leased
     worker     TEXT,
     downloaded     INTEGER NOT NULL DEFAULT 0,  -- 1: leased, but no longer in flight, or never sent
     reason     TEXT                         -- of death
@@ -66,6 +67,7 @@ CREATE TABLE slot (
     id           INTEGER PRIMARY KEY,
     name         TEXT NOT NULL UNIQUE,
     paused_until REAL NOT NULL DEFAULT 0,
+    pause_reason TEXT NOT NULL DEFAULT '',
     spaced_until REAL NOT NULL DEFAULT 0,   -- end of the interval after the last lease
     last_token   INTEGER NOT NULL DEFAULT 0,-- of that lease
     turn         INTEGER,
@@ -81,13 +83,30 @@ CREATE TABLE callback (
     name TEXT NOT NULL UNIQUE
 );
 
--- How many elements were ever pushed and how many are done; the other counts are walks along an index.
+-- How many elements were ever pushed, how many are done, delayed and dead; the other counts are walks along an index.
 CREATE TABLE tally (
     slot     INTEGER NOT NULL,
     callback INTEGER NOT NULL,
     pushed   INTEGER NOT NULL,
     done     INTEGER NOT NULL,
+    delayed  INTEGER NOT NULL,              -- those whose time has come and that no exchange has seen since, too
+    dead     INTEGER NOT NULL,
     PRIMARY KEY (slot, callback)
+) WITHOUT ROWID;
+
+-- How often requests were queued again ("retry") and given up ("dead") since the crawl began, by the kind of reason.
+CREATE TABLE reason (
+    what   TEXT NOT NULL,
+    kind   TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    PRIMARY KEY (what, kind)
+) WITHOUT ROWID;
+
+-- The limits of whoever began last, for those who look; '' has those of all slots without their own.
+CREATE TABLE slot_limit (
+    name     TEXT PRIMARY KEY,
+    cap      INTEGER NOT NULL,              -- 0: none
+    interval REAL NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE worker (

@@ -24,13 +24,6 @@ local function next_due()
     return first
 end
 
--- Version and interval (seconds) that were learned for a slot; 0 and 0 before that.
-local function pace_of(slot)
-    local pace = slot and redis.call('HGET', PACES, slot)
-    if not pace then return 0, 0 end
-    return unpack_pace(pace)
-end
-
 local function reply()
     local known = ''
     for _, pace in ipairs(paces) do

@@ -35,7 +35,7 @@ local function reschedule(key, record, rank, wait)
     local slot, old_rank, arrived, callback = unpack_prefix(prefix)
     local member = prefix .. key
     if redis.call('ZREM', READY, member) == 0 then
-        redis.call('ZREM', DELAYED, member)
+        count(postponed, slot, callback, -redis.call('ZREM', DELAYED, member))
     else
         redis.call('SREM', OVERDUE, key)
     end

@@ -4,16 +4,6 @@
 -- Read once for all slots, before the first lease.
 local some_overdue, some_retried, some_paced, token, default_limit
 
--- Returns a slot's cap and the interval that holds for it (microseconds; 0: none).
-local function limit_of(slot, name)
-    local cap, interval = unpack_limit(redis.call('HGET', LIMITS, name) or default_limit)
-    if some_paced then
-        local _, learned = pace_of(slot)
-        interval = math.max(interval, math.floor(learned * 1000000 + 0.5))
-    end
-    return cap, interval
-end
-
 -- How many more leases of the slot may go in flight; more than `share` when there is no limit.
 local function free_places(slot, cap, share)
     if cap == 0 then return share + 1 end
@@ -31,7 +21,7 @@ local function lease_out(slot, name, members)
         if tries[i] then attempts, failures = unpack_tries(tries[i]) end
         token = token + 1
         records[2 * i - 1] = key
-        records[2 * i] = pack_lease(token, attempts + 1, failures, 0, deadline, members[i], worker)
+        records[2 * i] = pack_lease(token, attempts + 1, failures, 0, deadline, members[i], since, worker)
         given[#given + 1] = give(key, token, attempts + 1, failures, name, elements[i])
         count_waiting(arrival_of(members[i]), -1)
     end
@@ -46,7 +36,7 @@ end
 -- Of one that has an interval one is leased, and then none for that long.
 local function serve(slot, share)
     local name = slot_name(slot)
-    local cap, interval = limit_of(slot, name)
+    local cap, interval = limit_of(slot, name, default_limit, some_paced)
     if interval > 0 then share = 1 end
     local room = free_places(slot, cap, share)
     local number = room

@@ -8,6 +8,7 @@ local now, ahead = clock(ARGV[7])
 local want = tonumber(ARGV[8])
 local report, log_name = ARGV[21], ARGV[22]
 local deadline = now + lease_length
+local since = pack_time(now)
 
 -- Numbers are unsigned and big-endian; a text has its length (1, 2 or 4 bytes) in front. Times are microseconds.
 local FORMATS = {
@@ -17,11 +18,11 @@ local FORMATS = {
     '>c8I8I4Bc0',                -- ack: key, token, position of the bucket, key in decimal
     '>c8I8I4Bc0',                -- logged: as an ack
     '>I8',                       -- confirmed: token
-    '>c8I8I8I2c0',               -- retry: key, token, delay, reason
-    '>c8I8I2c0',                 -- dead letter: key, token, reason
+    '>c8I8I8I2c0I2c0',           -- retry: key, token, delay, reason, kind of reason
+    '>c8I8I2c0I2c0',             -- dead letter: key, token, reason, kind of reason
     '>c8I8',                     -- release: key, token
     '>c8I8',                     -- renewal: key, token
-    '>I8I2c0',                   -- pause: duration, slot
+    '>I8I2c0I2c0',               -- pause: duration, slot, reason
     '>I8dI2c0',                  -- pace: version that it follows, interval (seconds), slot
 }
 

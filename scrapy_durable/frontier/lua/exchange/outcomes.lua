@@ -25,7 +25,7 @@ end
 
 local function rewrite(key, lease, is_downloaded, ends)
     local token, attempt, failures = unpack_lease(lease)
-    held[key] = pack_lease(token, attempt, failures, is_downloaded, ends, member_of(lease), holder_of(lease))
+    held[key] = pack_lease(token, attempt, failures, is_downloaded, ends, member_of(lease), since_of(lease), holder_of(lease))
     redis.call('HSET', LEASES, key, held[key])
 end
 
@@ -96,9 +96,10 @@ local function apply_outcomes()
     for _, message in ipairs(retries) do
         local lease, attempt, failures = finish_lease(message)
         if lease and attempt >= max_attempts then
-            dead_letter(message[1], attempt, failures + 1, prefix_of(lease), message[4])
+            dead_letter(message[1], attempt, failures + 1, prefix_of(lease), message[4], message[5])
             dead_lettered = dead_lettered .. message[1]
         elseif lease then
+            count_reason('retry', message[5])
             redis.call('HSET', ATTEMPTS, message[1], pack_tries(attempt, failures + 1))
             if message[3] > 0 then
                 delay(member_of(lease), now + message[3])
@@ -110,7 +111,7 @@ local function apply_outcomes()
 
     for _, message in ipairs(dead_letters) do
         local lease, attempt, failures = finish_lease(message)
-        if lease then dead_letter(message[1], attempt, failures, prefix_of(lease), message[3]) end
+        if lease then dead_letter(message[1], attempt, failures, prefix_of(lease), message[3], message[4]) end
     end
 
     for _, message in ipairs(releases) do

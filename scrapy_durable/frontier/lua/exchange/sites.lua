@@ -4,7 +4,9 @@ local function set_pauses()
     for _, pause in ipairs(pauses) do
         local slot = number_of('slot', pause[2])
         local ends, set_before = now + pause[1], redis.call('HGET', PAUSED, slot)
-        if not set_before or tonumber(set_before) < ends then redis.call('HSET', PAUSED, slot, decimal(ends)) end
+        if not set_before or unpack_pause(set_before) < ends then
+            redis.call('HSET', PAUSED, slot, pack_pause(ends, pause[3]))
+        end
         displace(slot)
     end
 end

@@ -16,12 +16,17 @@ end
 
 local function delay(member, due)
     redis.call('ZADD', DELAYED, decimal(due), member)
-    count_waiting(arrival_of(member), 1)
+    local slot, _, arrived, callback = unpack_prefix(member)
+    count_waiting(arrived, 1)
+    count(postponed, slot, callback)
 end
 
-local function dead_letter(key, attempts, failures, prefix, reason)
+local function dead_letter(key, attempts, failures, prefix, reason, kind)
     redis.call('HSET', DEAD, key, pack_death(attempts, failures, prefix, reason))
     redis.call('ZADD', DEATHS, decimal(now), key)
+    local slot, _, _, callback = unpack_prefix(prefix)
+    count(dead, slot, callback)
+    count_reason('dead', kind)
 end
 
 local function reclaim(key, lease)
@@ -29,7 +34,8 @@ local function reclaim(key, lease)
     redis.call('HDEL', LEASES, key)
     if is_downloaded == 0 then leave_flight(slot) end
     if attempt >= max_attempts then
-        dead_letter(key, attempt, failures, prefix_of(lease), 'lease expired after ' .. attempt .. ' attempts')
+        local reason = 'lease expired after ' .. attempt .. ' attempts'
+        dead_letter(key, attempt, failures, prefix_of(lease), reason, 'lease expired after N attempts')
     else
         redis.call('HSET', ATTEMPTS, key, pack_tries(attempt, failures))
         queue(member_of(lease))
@@ -69,7 +75,9 @@ local function end_delays_and_pauses()
         redis.call('ZREM', DELAYED, member)
         redis.call('ZADD', READY, 0, member)
         redis.call('SADD', OVERDUE, string.sub(member, PREFIX + 1))
-        mark((unpack_prefix(member)))
+        local slot, _, _, callback = unpack_prefix(member)
+        count(postponed, slot, callback, -1)
+        mark(slot)
     end
     for _, slot in ipairs(redis.call('ZRANGEBYSCORE', HELD, '-inf', decimal(now), 'LIMIT', 0, MOST_AT_ONCE)) do
         redis.call('ZREM', HELD, slot)

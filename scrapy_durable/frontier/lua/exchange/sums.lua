@@ -14,12 +14,22 @@ local function number_of(kind, name)
     return numbers[field]
 end
 
--- Elements pushed or done, by slot and callback; and leases that are more or fewer in flight, by slot.
-local pushed, done, flights = {}, {}, {}
+-- Elements pushed or done, and delayed or dead that are more or fewer, by slot and callback; leases that are more or fewer in flight,
+-- by slot; retries and dead letters by reason.
+local pushed, done, postponed, dead, flights, reasons = {}, {}, {}, {}, {}, {}
 
-local function count(sums, slot, callback)
+-- Most kinds of reasons that are told apart.
+local MOST_REASONS = 200
+
+local function count(sums, slot, callback, change)
     local cell = slot * 65536 + callback
-    sums[cell] = (sums[cell] or 0) + 1
+    sums[cell] = (sums[cell] or 0) + (change or 1)
+end
+
+-- `what`: "retry" or "dead".
+local function count_reason(what, kind)
+    local field = what .. ':' .. kind
+    reasons[field] = (reasons[field] or 0) + 1
 end
 
 local function count_in_flight(slot, change)
@@ -33,13 +43,27 @@ end
 
 local function store_tally(what, sums)
     for cell, number in pairs(sums) do
-        redis.call('HINCRBY', TALLY, what .. ':' .. math.floor(cell / 65536) .. ':' .. cell % 65536, number)
+        if number ~= 0 then
+            redis.call('HINCRBY', TALLY, what .. ':' .. math.floor(cell / 65536) .. ':' .. cell % 65536, number)
+        end
+    end
+end
+
+local function store_reasons()
+    for field, number in pairs(reasons) do
+        if redis.call('HEXISTS', REASONS, field) == 0 and redis.call('HLEN', REASONS) >= MOST_REASONS then
+            field = string.match(field, '^%a+') .. ':other'
+        end
+        redis.call('HINCRBY', REASONS, field, number)
     end
 end
 
 local function store_sums()
     store_tally('pushed', pushed)
     store_tally('done', done)
+    store_tally('delayed', postponed)
+    store_tally('dead', dead)
+    store_reasons()
     store_in_flight()
     store_waiting()
 end

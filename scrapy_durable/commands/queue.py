@@ -7,7 +7,6 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,8 +23,9 @@ from scrapy_durable.exceptions import (
     OtherRelease,
 )
 from scrapy_durable.frontier.build import build_frontier, is_resumable, is_shared
-from scrapy_durable.frontier.contract import Counts, DeadLetter, Frontier, Status
+from scrapy_durable.frontier.contract import DeadLetter, Frontier
 from scrapy_durable.plain import plain, plain_json, show
+from scrapy_durable.queue_status import status_json, status_lines, url_of
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -56,7 +56,9 @@ class Command(ScrapyCommand):
         super().add_options(parser)
         parser.add_argument("--spider", help="whose frontier (default: the project's only spider)")
         parser.add_argument("--json", action="store_true", help="status, dead: as JSON")
-        parser.add_argument("--limit", type=int, default=100, help="dead: how many at most (default: 100)")
+        parser.add_argument(
+            "--limit", type=int, default=100, help="dead, leases: how many at most (default: 100)"
+        )
         parser.add_argument("--yes", action="store_true", help="drop-dead, forget: do not ask first")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -101,8 +103,8 @@ async def _act(frontier: Frontier, action: str, names: list[str], opts: argparse
     """Do it and print what was done; returns the exit status."""
     try:
         if action == "status":
-            status = await frontier.status()
-            show(sys.stdout, *(_as_json(status) if opts.json else _table(status)))
+            status, leases = await frontier.status(), await frontier.leases(opts.limit)
+            show(sys.stdout, *(status_json(status, leases) if opts.json else status_lines(status, leases)))
         elif action == "dead":
             letters = await frontier.dead_letters(opts.limit)
             show(sys.stdout, *(_dead_as_json(letters) if opts.json else _dead_lines(letters)))
@@ -164,54 +166,19 @@ def _sure(opts: argparse.Namespace, question: str) -> bool:
     return input(f"{plain(question)} [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _table(status: Status) -> Iterator[str]:
-    """The status for people: a row in all, per slot and per callback, then the workers."""
-    yield f"crawl {status.crawl_id or '(none)'}" + (f" of {status.identity}" if status.identity else "")
-    yield ""
-    yield f"{'':<28}{'queued':>9}{'delayed':>9}{'leased':>9}{'dead':>9}{'done':>9}{'seen':>9}"
-    yield _row("all", status.total)
-    for kind, groups in (("slot", status.slots), ("callback", status.callbacks)):
-        for name, counts in sorted(groups.items()):
-            yield _row(f"{kind} {name}", counts)
-    yield ""
-    oldest = "nothing waits" if status.oldest is None else f"the oldest has waited {status.oldest:.0f} s"
-    yield (
-        f"{status.past_due} past due (their time has come, and nobody has fetched them yet), {oldest}, "
-        f"{status.stale_messages} stale messages refused (of workers whose leases had expired)"
-    )
-    for worker in status.workers:
-        silent = max(0.0, status.now - worker.last_seen)
-        yield f"worker {worker.worker}: holds {worker.leased}, last heard of {silent:.0f} s ago"
-
-
-def _row(name: str, counts: Counts) -> str:
-    numbers = (counts.queued, counts.delayed, counts.leased, counts.dead, counts.done, counts.seen)
-    return f"{name[:27]:<28}" + "".join(f"{number:>9}" for number in numbers)
-
-
-def _as_json(status: Status) -> list[str]:
-    """The status as it is in `contract.Status`, with `seen` among the counts."""
-    found = asdict(status)
-    found["total"]["seen"] = status.total.seen
-    for kind, groups in (("slots", status.slots), ("callbacks", status.callbacks)):
-        for name, counts in groups.items():
-            found[kind][name]["seen"] = counts.seen
-    return plain_json(found, orjson.OPT_INDENT_2).decode().split("\n")
-
-
 def _dead_lines(letters: list[DeadLetter]) -> Iterator[str]:
     if not letters:
         yield "no dead letters"
     for letter in letters:
         when = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(letter.died_at))
         yield f"{when}  {letter.callback}  after {letter.attempts}: {letter.reason}"
-        yield f"    {_url(letter)}"
+        yield f"    {url_of(letter.payload)}"
 
 
 def _dead_as_json(letters: list[DeadLetter]) -> list[str]:
     rows = [
         {
-            "url": _url(letter),
+            "url": url_of(letter.payload),
             "callback": letter.callback,
             "slot": letter.slot,
             "attempts": letter.attempts,
@@ -222,10 +189,3 @@ def _dead_as_json(letters: list[DeadLetter]) -> list[str]:
         for letter in letters
     ]
     return plain_json(rows, orjson.OPT_INDENT_2).decode().split("\n")
-
-
-def _url(letter: DeadLetter) -> str:
-    try:
-        return str(orjson.loads(letter.payload).get("url", ""))
-    except (orjson.JSONDecodeError, AttributeError):
-        return "(unreadable)"

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from redis.asyncio import Redis
 
-from scrapy_durable.frontier.contract import DeadLettered, Entry, Held, Outbox, SlotLimit
+from scrapy_durable.frontier.contract import DeadLettered, Entry, Held, Outbox, Pause, SlotLimit
 from scrapy_durable.frontier.redis import RedisFrontier
 from scrapy_durable.frontier.redis_server import RedisKeys
 from tests.hostile.conftest import SECONDS, Start
@@ -152,7 +152,7 @@ def queue(redis_url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 async def _put(port: int, crawl_id: str) -> None:
-    """Queue what says `NASTY` wherever a queue has names: one element that waits, one that is dead."""
+    """Queue what says `NASTY` wherever a queue has names: one that waits, one that is leased, one that is dead."""
     keys = RedisKeys(Redis(port=port), prefix="cars")
     frontier = RedisFrontier(keys, worker=NASTY, limits={}, default_limit=SlotLimit(0))
     await frontier.begin(crawl_id)
@@ -160,7 +160,9 @@ async def _put(port: int, crawl_id: str) -> None:
     await frontier.exchange(Outbox(entries=[Entry(1, NASTY, NASTY, payload)]), 0)
     [lease] = (await frontier.exchange(Outbox(), 1)).leases
     dead = DeadLettered(Held(lease.key, lease.token), NASTY)
-    await frontier.exchange(Outbox(dead_lettered=[dead], entries=[Entry(2, NASTY, NASTY, payload)]), 0)
+    await frontier.exchange(Outbox(dead_lettered=[dead], entries=[Entry(2, NASTY, NASTY, payload)]), 1)
+    pause = {NASTY: Pause(1e6, NASTY)}
+    await frontier.exchange(Outbox(entries=[Entry(3, NASTY, NASTY, payload)], pauses=pause), 0)
     await frontier.close()
 
 

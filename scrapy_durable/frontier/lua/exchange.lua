@@ -57,6 +57,7 @@ place_marked(now)
 
 if #stale > 0 then redis.call('HINCRBY', CRAWL, 'stale', #stale / 16) end
 store_sums()
-if unfinished() > 0 then redis.call('HDEL', CRAWL, 'finisher') end
+local left = unfinished()
+if left > 0 then redis.call('HDEL', CRAWL, 'finisher') end
 remember_answer()
-return reply()
+return reply(left)

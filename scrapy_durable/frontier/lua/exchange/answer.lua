@@ -24,12 +24,13 @@ local function next_due()
     return first
 end
 
-local function reply()
+-- `left`: unfinished elements, where that is known already.
+local function reply(left)
     local known = ''
     for _, pace in ipairs(paces) do
         known = known .. struct.pack('>I8d', pace_of(redis.call('HGET', NAMES, 'slot:' .. pace[3])))
     end
-    return {unfinished(), next_due(), table.concat(leases), refused, stale, dead_lettered, known, now, ahead}
+    return {left or unfinished(), next_due(), table.concat(leases), refused, stale, dead_lettered, known, now, ahead}
 end
 
 local function slot_name(slot)

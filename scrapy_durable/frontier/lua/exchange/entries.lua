@@ -49,6 +49,7 @@ local function reschedule(key, record, rank, wait)
 end
 
 local function add_entries()
+    if #entries == 0 then return end
     local records = get_in_pieces(ELEMENTS, keys_of(entries))
     local met = {}
     for i, entry in ipairs(entries) do

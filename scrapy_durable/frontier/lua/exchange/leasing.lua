@@ -58,7 +58,7 @@ local function serve(slot, share)
 end
 
 local function lease()
-    if want == 0 then return end
+    if want == 0 or redis.call('EXISTS', ROTATION) == 0 then return end
     some_overdue = redis.call('SCARD', OVERDUE) > 0
     some_retried = redis.call('HLEN', ATTEMPTS) > 0
     some_paced = redis.call('HLEN', PACES) > 0

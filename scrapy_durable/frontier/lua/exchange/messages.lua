@@ -26,9 +26,13 @@ local FORMATS = {
     '>I8dI2c0',                  -- pace: version that it follows, interval (seconds), slot
 }
 
--- The messages of one kind, each a list of its fields.
+local NONE = {}
+
+-- The messages of one kind, each a list of its fields; of most kinds there are none.
 local function unpack_messages(kind)
-    local list, packed = {}, ARGV[8 + kind]
+    local packed = ARGV[8 + kind]
+    if packed == '' then return NONE end
+    local list = {}
     local position, length = 1, #packed
     while position <= length do
         local message = {struct.unpack(FORMATS[kind], packed, position)}

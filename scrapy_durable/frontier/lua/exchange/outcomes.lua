@@ -69,8 +69,10 @@ end
 
 local function read_leases()
     for _, list in ipairs({downloaded, unsent, acks, logged, retries, dead_letters, releases, renewals}) do
-        local keys_held = keys_of(list)
-        for i, lease in ipairs(get_in_pieces(LEASES, keys_held)) do held[keys_held[i]] = lease end
+        if #list > 0 then
+            local keys_held = keys_of(list)
+            for i, lease in ipairs(get_in_pieces(LEASES, keys_held)) do held[keys_held[i]] = lease end
+        end
     end
 end
 

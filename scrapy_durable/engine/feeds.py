@@ -17,7 +17,8 @@ from scrapy.exporters import (
     PprintItemExporter,
     XmlItemExporter,
 )
-from scrapy.extensions.feedexport import FeedExporter, FeedSlot, apply_uri_params
+from scrapy.extensions import feedexport
+from scrapy.extensions.feedexport import FeedExporter, FeedSlot
 from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.utils.misc import load_object
 
@@ -56,7 +57,7 @@ class FeedParts(FeedExporter):
         for a template that cannot be filled in.
         """
         function = self._with(fixed, options["uri_params"])
-        return apply_uri_params(template, self._get_uri_params(cast("Spider", self.crawler.spider), function))
+        return _fill_in(template, self._get_uri_params(cast("Spider", self.crawler.spider), function))
 
     def storage(self, uri: str, options: dict[str, Any]) -> FeedStorageProtocol:
         """A storage of Scrapy's or the project's own."""
@@ -221,6 +222,12 @@ class Sink(io.BytesIO):
         """Take back what came after the mark."""
         self.seek(mark)
         self.truncate()
+
+
+_fill_in: Callable[[str, Mapping[str, Any]], str] = getattr(
+    feedexport, "apply_uri_params", lambda template, params: template % params
+)
+"""Fill in an address; before Scrapy 2.18 each `%` in it was part of a parameter."""
 
 
 class _Opened:

@@ -100,6 +100,7 @@ class FeedAtTheEnd(Feed):
         held, self._held = self._held, None
         self._file = file = whole_file(self, held)
         self._end = BEGINNING
+        self.start_over()
         while accepted := self._reader.read(self._end):
             for lease in accepted:
                 for item in lease.items:

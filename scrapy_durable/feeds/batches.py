@@ -132,6 +132,7 @@ class BatchFeed(Feed):
                 self._look_for_base()
                 self.plan.save()
             self._file = whole_file(self)
+            self.start_over()
             self._read = self.note.position
         return self._file
 
@@ -146,6 +147,7 @@ class BatchFeed(Feed):
         self.recovered()
         await self.plan.tell_stored(file.slot)
         note = self.note
+        self.keep()
         note.position, note.lacking = self._read, note.lacking + file.lacking
         note.items += file.items
         note.batch_id += 1

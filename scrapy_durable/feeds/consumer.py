@@ -96,6 +96,13 @@ class Consumer:
             for feed in self._feeds:
                 feed.close()
 
+    def forget(self) -> None:
+        """Remove what is noted. Raises `OSError`."""
+        self._is_closed = self._is_finished = True
+        for feed in self._feeds:
+            feed.close()
+        self._notes.path.unlink(missing_ok=True)
+
     def _feed(self, kind: Kind, plan: Plan) -> Feed:
         if kind is Kind.GROWING:
             return GrowingFeed(plan, Path(plan.note.path))

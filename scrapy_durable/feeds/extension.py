@@ -82,6 +82,11 @@ class DurableFeeds(FeedParts):
         if self._consumer is not None:
             await self._consumer.close()
 
+    def forget(self) -> None:
+        """The crawl is forgotten, and with it how far the feeds are. Raises `OSError`."""
+        if self._consumer is not None:
+            self._consumer.forget()
+
     # What Scrapy calls
 
     async def close_spider(self, spider: Spider) -> None:

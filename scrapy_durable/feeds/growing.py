@@ -80,6 +80,7 @@ class GrowingFeed(Feed):
         """Take hold of the file. Raises `InUse` and `OSError`, and whatever an exporter's constructor raises."""
         if self._is_in_place():
             return
+        position = self.note.position
         file = GrowingFile(
             self._made_at,
             self.note,
@@ -90,14 +91,22 @@ class GrowingFeed(Feed):
         try:
             slot, sink = self._begin_slot(file)
         except BaseException:
+            if self._is_new and self.note.made:
+                remove_empty(self._made_at)
             file.close()
             raise
         self._is_new = False
+        if self.note.position == position:
+            self.start_over()
+        else:
+            self.keep()
         self._open = _Open(file, slot, sink, self.note.position, self.note.lacking)
 
     def close(self) -> None:
         """Let go of the file; what was taken and not written is taken again."""
         if self._open is not None:
+            if self.note.made and (self.plan.overwrite or not self.plan.store_empty):
+                remove_empty(self._made_at)
             self._open.file.close()
             self._open = None
 
@@ -127,6 +136,7 @@ class GrowingFeed(Feed):
             return
         opened.file.write(data := opened.gathered.getvalue())
         opened.gathered.cut(0)
+        self.keep()
         self.note.stored = False
         if data:
             await asyncio.to_thread(opened.file.flush)
@@ -175,7 +185,8 @@ class GrowingFeed(Feed):
             slot.columns = note.columns
         elif note.size:
             slot.begins_with = file.head(_HEAD)
-        if note.size and not note.items and not file.ends_with(slot.line_end):
+        has_foreign_end = note.size > 0 and (not note.items or not note.can_be_cut)
+        if has_foreign_end and not file.ends_with(slot.line_end):
             slot.before = slot.line_end
         return slot, sink
 

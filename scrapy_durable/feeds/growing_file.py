@@ -76,6 +76,7 @@ class GrowingFile:
             return
         if data:
             if not is_at(file, self.path) or os.fstat(file.fileno()).st_size != note.size:
+                note.next = None  # nothing of it is there
                 raise Changed(None, "it was changed by somebody else", str(self.path))
             try:
                 write_all(file, data)

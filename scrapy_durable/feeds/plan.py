@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+_NO_ANSWER = 2
+"""Beside True and False: the filter has failed."""
+
+
 @dataclass(slots=True)
 class Plan:
     """One feed of the settings, in this crawl."""
@@ -122,6 +126,9 @@ class Feed(ABC):
         self.has_failed = False
         """Not to be tried again for now."""
         self._trouble = ""
+        self._answers = bytearray()
+        """What the filter has said of the items behind the position that is noted."""
+        self._asked = 0
         self._has_named_item = False
 
     @property
@@ -151,12 +158,12 @@ class Feed(ABC):
         """Let go of its file; `open` or the next step takes hold of it again."""
 
     def put(self, slot: Slot, item: Any) -> bool:
-        """Write an item that the feed's filter accepts; False when it could not be written.
+        """Write the next item of the log, if the feed's filter accepts it; False when it could not be written.
 
         Stat: `feeds/not_exported`. Raises `OSError` when it is the file that refuses.
         """
         try:
-            if slot.filter.accepts(item):
+            if self._accepts(slot, item):
                 slot.put(item)
                 slot.itemcount += 1
         except Exception as error:
@@ -172,6 +179,25 @@ class Feed(ABC):
                 )
             return False
         return True
+
+    def start_over(self) -> None:
+        """What comes next is what stands behind the position that is noted. The filter has answered for some of it
+        already, and is not asked twice: it may be one that lets everything pass once.
+        """
+        self._asked = 0
+
+    def keep(self) -> None:
+        """The position that is noted is behind all that was put."""
+        self._asked = 0
+        self._answers.clear()
+
+    def _accepts(self, slot: Slot, item: Any) -> bool:
+        place, self._asked = self._asked, self._asked + 1
+        if place == len(self._answers):
+            self._answers.append(_NO_ANSWER)
+        if self._answers[place] == _NO_ANSWER:
+            self._answers[place] = bool(slot.filter.accepts(item))
+        return bool(self._answers[place])
 
     def fail(self, error: Exception) -> None:
         """Something that concerns this feed alone went wrong: it is tried again, from what is noted."""

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.feeds.runs import Runs
+
 HERE = Path(__file__).parent
 
 
@@ -21,4 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def killed_runs_are_cleared_away() -> Iterator[None]:
     yield
+    for run in Runs.begun:
+        run.put_away()
+    Runs.begun.clear()
     gc.collect()

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from scrapy import Spider, signals
@@ -74,6 +74,9 @@ def forget_files(root: Path) -> None:
 class Runs:
     """One crawl, in as many runs as it takes."""
 
+    begun: ClassVar[list[Run]] = []
+    """All runs of a test."""
+
     def __init__(self, root: Path, feeds: dict[Any, dict[str, Any]], **settings: Any) -> None:
         root.mkdir(exist_ok=True)
         self.root = root
@@ -90,6 +93,7 @@ class Runs:
         """The run that is under way, or a new one."""
         if self._run is None:
             self._run = await Run.begin(self)
+            Runs.begun.append(self._run)
         return self._run
 
     async def accept(self, *items: Any) -> None:
@@ -162,6 +166,13 @@ class Run:
             raise
         feeds.open_spider(spider)
         return cls(crawler, spider, log, feeds, heard(crawler))
+
+    def put_away(self) -> None:
+        """The test is over."""
+        self.log.close()
+        if self.feeds._consumer is not None:
+            for feed in self.feeds._consumer._feeds:
+                feed.close()
 
     def stat(self, name: str) -> Any:
         return self.crawler.stats.get_value(name)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.feeds.runs import Runs, in_loop, numbered
+from tests.feeds.runs import Killed, Runs, in_loop, numbered
 
 
 def ids(path: Path) -> list[Any]:
@@ -191,3 +191,30 @@ def test_notes_that_cannot_be_read_are_refused(tmp_path: Path, noted: str) -> No
             await runs.run()
 
     in_loop(steps(Runs(tmp_path, lets_go(tmp_path))))
+
+
+def test_what_others_append_to_lines_that_are_not_noted_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after the write and before it is noted: the lines are the crawl's, and what follows is not."""
+    from scrapy_durable.feeds.growing_file import GrowingFile
+
+    runs, file = Runs(tmp_path, lets_go(tmp_path)), tmp_path / "things.jsonl"
+
+    def die(_: GrowingFile) -> None:
+        runs.kills.at, runs.kills.moments = 0, []
+        runs.kills.moment("written")
+
+    async def steps() -> None:
+        await runs.accept(*numbered(0, 3))
+        with monkeypatch.context() as patch:
+            patch.setattr(GrowingFile, "flush", die)
+            with pytest.raises(Killed):
+                await runs.consume()
+        runs.killed()
+        append(file)
+        await runs.accept(*numbered(3, 2))
+        assert await runs.finish()
+
+    in_loop(steps())
+    assert ids(file) == [0, 1, 2, "theirs", 3, 4]

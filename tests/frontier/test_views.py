@@ -7,6 +7,7 @@ import pytest
 from scrapy_durable.exceptions import FrontierDamaged
 from scrapy_durable.frontier.contract import (
     LONGEST_REASON,
+    Counts,
     DeadLettered,
     Frontier,
     Held,
@@ -273,6 +274,28 @@ async def test_the_limits_that_are_shown_are_those_of_the_crawl(lasting: Backend
 
 
 # What a look costs.
+
+
+async def test_what_was_delayed_is_counted_where_it_is_however_it_gets_there(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(entries(1, 2, delay=10), 0)
+    assert await counts(frontier) == Counts(queued=0, delayed=2, leased=0, dead=0, done=0)
+    await frontier.exchange(entries(1, 1), 0)
+    await frontier.exchange(entries(1, delay=5), 0)
+    assert await counts(frontier) == Counts(queued=0, delayed=2, leased=0, dead=0, done=0)
+    backend.advance(5)
+    assert await counts(frontier) == Counts(queued=1, delayed=1, leased=0, dead=0, done=0), (
+        "nobody has looked yet"
+    )
+    await frontier.exchange(Outbox(), 0)
+    assert await counts(frontier) == Counts(queued=1, delayed=1, leased=0, dead=0, done=0)
+    (lease,) = (await frontier.exchange(Outbox(), 9)).leases
+    await frontier.exchange(Outbox(retries=[Retry(lease.held, 20, "status 503")]), 0)
+    assert await counts(frontier) == Counts(queued=0, delayed=2, leased=0, dead=0, done=0)
+    backend.advance(20)
+    inbox = await frontier.exchange(Outbox(), 9)
+    await frontier.exchange(Outbox(acks=held(*inbox.leases)), 0)
+    assert await counts(frontier) == Counts(queued=0, delayed=0, leased=0, dead=0, done=2)
 
 
 async def test_a_look_does_not_walk_along_what_is_delayed_or_dead(on_redis: RedisBackend) -> None:

@@ -186,22 +186,22 @@ async def test_a_segment_that_is_missing_is_an_error_when_its_items_count(tmp_pa
 
 
 @in_loop
-async def test_a_lease_that_leads_back_to_itself_is_an_error(tmp_path: Path) -> None:
+async def test_a_lease_that_leads_back_to_itself_or_to_another_is_an_error(tmp_path: Path) -> None:
     log = opened(tmp_path)
     await flushed(log, 1, "a")
+    other = log.size
+    await flushed(log, 2, "of another")
     place = log.size
     await flushed(log, 1, "b")
     log.accept([1])
     await log.write()
     path = segments(tmp_path)[0]
-    data = bytearray(path.read_bytes())
     begin = place + records.PREFIX_BYTES
-    data[begin : begin + 12] = records.pack_place((1, place))
-    with (
-        instead(path, bytes(data)),
-        pytest.raises(ItemLogDamaged, match="contradicts the next items of lease 1"),
-    ):
-        items(log)
+    for previous, problem in ((place, "contradicts the next items of"), (other, "is no piece of")):
+        data = bytearray(path.read_bytes())
+        data[begin : begin + 12] = records.pack_place((1, previous))
+        with instead(path, bytes(data)), pytest.raises(ItemLogDamaged, match=f"{problem} lease 1"):
+            items(log)
     log.close()
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -280,4 +281,46 @@ async def test_a_part_of_a_lease_that_is_passed_does_not_let_it_go(tmp_path: Pat
     await log.write()
     assert items(log) == ["a", "b", "c"]
     assert items(log, part.position) == ["b", "c"]
+    log.close()
+
+
+@in_loop
+async def test_what_could_not_be_deleted_goes_with_the_next_write_of_any_process(tmp_path: Path) -> None:
+    log = opened(tmp_path, segment_bytes=1)
+    await accepted(log, 1, "a")
+    log.let_go(end(log))
+    log.append(2, "b")
+    with mock.patch.object(Path, "unlink", side_effect=PermissionError):
+        await log.write()
+        await log.write()
+    assert log.durable == 2
+    assert len(segments(tmp_path)) == 4
+    assert log.size == sum(path.stat().st_size for path in segments(tmp_path))
+    log.close()
+    log = opened(tmp_path)
+    await log.write()
+    assert [path.stem[-1] for path in segments(tmp_path)] == ["3", "4"]
+    log.accept([2])
+    await log.write()
+    assert items(log) == ["b"]
+    log.close()
+
+
+@in_loop
+async def test_what_was_let_go_is_not_looked_for_where_its_acceptance_is_left(tmp_path: Path) -> None:
+    log = opened(tmp_path, segment_bytes=1)
+    await flushed(log, 1, "gone")
+    log.append(2, "open")
+    log.accept([1])
+    await log.write()
+    log.let_go(end(log))
+    await log.write()
+    assert segments(tmp_path)[0].name == "00000002.segment"
+    assert items(log) == []
+    log.close()
+    log = opened(tmp_path, segment_bytes=1)
+    assert items(log) == []
+    log.accept([2])
+    await log.write()
+    assert items(log) == ["open"]
     log.close()

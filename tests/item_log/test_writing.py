@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -39,22 +40,30 @@ class Held:
 
 @in_loop
 async def test_what_comes_during_a_flush_is_in_the_next(tmp_path: Path) -> None:
-    with pytest.MonkeyPatch.context() as monkeypatch:
+    with (
+        pytest.MonkeyPatch.context() as monkeypatch,
+        mock.patch.object(asyncio, "to_thread", side_effect=asyncio.to_thread) as in_thread,
+    ):
         held = Held(monkeypatch)
         log = opened(tmp_path)
-        log.append(0, "a")
+        log.append(1, "a")
         first = asyncio.create_task(log.write())
         assert await asyncio.to_thread(held.begun.wait, SECONDS)
-        log.append(0, "b")
+        log.append(1, "b")
         others = [asyncio.create_task(log.write()) for _ in range(3)]
-        await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        flushes = [call for call in in_thread.mock_calls if call.args[0] == log._flush]
+        assert len(flushes) == 1
         assert (log.received, log.durable) == (2, 0)
-        assert items(log) == []
         held.may_end.set()
         await first
         await asyncio.gather(*others)
         assert held.flushes == 2
     assert log.durable == 2
+    log.close()
+    log = opened(tmp_path)
+    await accepted(log, 1)
     assert items(log) == ["a", "b"]
     log.close()
 

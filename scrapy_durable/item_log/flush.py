@@ -56,7 +56,7 @@ class Flush:
     parts: list[bytes] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     loose: list[list[bytes]] = field(default_factory=list)
-    """The items of each piece under token 0, in order; their places are those of the `loose` entries."""
+    """The items of each piece under token 0, in the order of their entries."""
     _size: int = 0
 
     @property

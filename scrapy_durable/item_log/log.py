@@ -167,14 +167,14 @@ class ItemLog:
             confirming, self._confirming = self._confirming, {}
             received = self.received
             try:
-                flush = await asyncio.to_thread(self._flush, batch, unneeded)
+                if batch or unneeded:
+                    self._take_note(await asyncio.to_thread(self._flush, batch, unneeded))
             except BaseException as error:
                 if not isinstance(error, OSError):
                     self._writer.close()  # nobody knows what it has done
                 self._batch.put_in_front(batch)
                 self._confirming = confirming | self._confirming
                 raise
-            self._take_note(flush)
             self.durable = received
             self._confirmed += confirming
             for number in unneeded:
@@ -187,8 +187,6 @@ class ItemLog:
 
     def _flush(self, batch: Batch, unneeded: list[int]) -> Flush:
         """Write a batch, in a thread."""
-        if not batch and not unneeded:
-            return Flush(NOWHERE)
         let_go = self._passed[:2] if unneeded else NOWHERE
         place = self._writer.prepare()
         flush = make_flush(batch, self._ledger, place, let_go, self._carried(unneeded))
@@ -208,8 +206,6 @@ class ItemLog:
 
     def _take_note(self, flush: Flush) -> None:
         """A flush is on disk."""
-        if flush.place == NOWHERE:
-            return
         number, end = flush.end
         segment = self._ledger.segments.setdefault(number, Segment(self._writer.begin, end))
         segment.end = end

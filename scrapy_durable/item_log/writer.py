@@ -34,6 +34,8 @@ class SegmentWriter:
     def prepare(self) -> Place:
         """Where the next flush begins: behind the last one, with nothing of one that failed. Raises `OSError`."""
         with self._lock:
+            if self._is_closed:
+                raise ValueError("the item log is closed")
             self._cut_back()
             if self._size >= self._segment_bytes and self._size > self.begin:
                 self._begin_segment()

@@ -24,7 +24,7 @@ from itemadapter import ItemAdapter
 
 from scrapy_durable.exceptions import CodecError
 from scrapy_durable.frontier.classes import SpiderClasses
-from scrapy_durable.item_log import ItemCodec
+from scrapy_durable.item_log import ItemCodec, codec
 from tests.item_log import elsewhere, logs
 
 
@@ -133,6 +133,8 @@ PLAIN = {"name": "Ä", "price": 1.5, "stock": 3, "sold": False, "note": None, "t
         {"size": Size(1, {2}), "colour": Colour.RED},
         Product(name="a", price=1),
         Product(),
+        Product(name="half \ud800", price=2**70),
+        Offer(2**70),
         Book(name="a", author=Product(name="b")),
         Product(name={"$": ["tuple", [1]]}),
         Offer("a", Decimal(1)),
@@ -215,6 +217,26 @@ def recursive() -> Any:
 def test_what_cannot_be_kept_is_refused_by_its_place(item: Any, reason: str) -> None:
     with pytest.raises(CodecError, match=reason):
         CODEC.encode(item)
+
+
+class Failing(scrapy.Item):
+    name = scrapy.Field()
+
+    def __getitem__(self, key: str) -> Any:
+        raise ValueError("no such thing")
+
+
+def test_an_item_that_fails_when_it_is_looked_at_is_refused() -> None:
+    with pytest.raises(CodecError, match="Failing: no such thing"):
+        CODEC.encode(Failing(name="a"))
+
+
+def test_an_item_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record has no room for a length of more than 32 bits."""
+    assert codec.LONGEST < 2**32
+    monkeypatch.setattr(codec, "LONGEST", 10)
+    with pytest.raises(CodecError, match="dict: 11 bytes, more than 10"):
+        CODEC.encode({"a": "123"})
 
 
 def test_a_model_is_made_as_a_copy_is() -> None:

@@ -217,6 +217,46 @@ def test_a_piece_that_does_not_follow_the_one_before_is_an_error(tmp_path: Path)
         opened(tmp_path)
 
 
+def test_a_record_of_a_kind_that_there_is_not_is_an_error(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    path = segments(tmp_path)[0]
+    path.write_bytes(path.read_bytes() + records.pack(9, 1, b"") + records.pack(records.COMMIT, 0, bytes(8)))
+    with pytest.raises(ItemLogDamaged, match="there is no record of kind 9"):
+        opened(tmp_path)
+
+
+@in_loop
+async def test_a_file_that_gets_shorter_is_an_error(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    await accepted(log, 1, "a")
+    path = segments(tmp_path)[0]
+    with (
+        instead(path, path.read_bytes()[:-1]),
+        pytest.raises(ItemLogDamaged, match="the file ends here"),
+    ):
+        items(log)
+    log.close()
+
+
+@in_loop
+async def test_a_segment_is_not_deleted_when_what_it_says_cannot_be_read(tmp_path: Path) -> None:
+    """The leases that it settles have items in another segment."""
+    for damaged_at in (-4, -50, -60):
+        directory = tmp_path / str(damaged_at)
+        log = opened(directory, segment_bytes=1)
+        log.append(1, "open")
+        await accepted(log, 2, "a")
+        await accepted(log, 3, "b")
+        log.let_go(end(log))
+        path = directory / "00000002.segment"
+        path.write_bytes(flipped(path.read_bytes(), path.stat().st_size + damaged_at))
+        with contextlib.suppress(ItemLogDamaged):
+            await log.write()
+            assert damaged_at == -4  # in the commit, which is not read
+        assert path.exists() == (damaged_at != -4)
+        log.close()
+
+
 @in_loop
 async def test_a_position_that_the_log_does_not_have_is_an_error(tmp_path: Path) -> None:
     log = opened(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 from scrapy_durable.item_log import BEGINNING
-from tests.item_log.logs import accepted, end, flushed, opened
+from tests.item_log.logs import accepted, end, flushed, items, opened
 from tests.item_log.loops import in_loop
 
 MEGABYTE = 1 << 20
@@ -94,6 +94,32 @@ async def test_a_lease_that_is_read_in_parts_is_read_once(tmp_path: Path) -> Non
             position = parts[-1].position
     assert read.total() < 3 * log.size
     assert found == list(range(200))
+    log.close()
+
+
+def open_files() -> list[Path]:
+    return list(Path("/proc/self/fd").iterdir())
+
+
+@in_loop
+async def test_of_many_segments_few_are_open(tmp_path: Path) -> None:
+    log = opened(tmp_path, segment_bytes=1)
+    for token in range(1, 41):
+        await accepted(log, token, token)
+    before = len(open_files())
+    assert items(log) == list(range(1, 41))
+    assert len(open_files()) < before + 10
+    log.close()
+    assert len(open_files()) < before
+
+
+@in_loop
+async def test_what_the_system_reads_in_parts_is_put_together(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    await accepted(log, 1, "x" * 1000)
+    pread = os.pread
+    with mock.patch.object(os, "pread", lambda file, length, offset: pread(file, min(length, 7), offset)):
+        assert items(log) == ["x" * 1000]
     log.close()
 
 

@@ -157,6 +157,18 @@ async def test_nothing_is_written_to_a_log_that_was_closed(tmp_path: Path) -> No
         await log.write()
 
 
+@in_loop
+async def test_a_log_that_is_removed_makes_no_segment_any_more(tmp_path: Path) -> None:
+    log = opened(tmp_path / "items", segment_bytes=1)
+    await accepted(log, 1, "a")
+    (tmp_path / "items" / "of somebody else").touch()
+    log.append(2, "b")
+    log.remove()
+    with pytest.raises(ValueError, match="the item log is closed"):
+        await log.write()
+    assert segments(tmp_path / "items") == []
+
+
 FULL_DISK = """
 import asyncio, resource, sys
 from pathlib import Path

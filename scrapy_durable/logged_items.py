@@ -20,7 +20,7 @@ from scrapy import signals
 
 from scrapy_durable import engine
 from scrapy_durable.exceptions import ConfigurationError, cause
-from scrapy_durable.frontier.build import make_jobdir
+from scrapy_durable.frontier.build import is_shared, make_jobdir
 from scrapy_durable.frontier.log_names import is_log_name
 from scrapy_durable.identity import begin_time, new_log_name
 from scrapy_durable.item_log import ItemCodec, ItemLog
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_durable.frontier.contract import Frontier, Inbox, Outbox
+    from scrapy_durable.frontier.contract import CrawlState, Frontier, Inbox, Outbox
     from scrapy_durable.item_log import Position
     from scrapy_durable.leases import Leases
     from scrapy_durable.stores import DurableStore
@@ -127,13 +127,14 @@ class LoggedItems(Participant):
 
     # Opening and closing
 
-    async def open(self, frontier: Frontier, crawl_id: str) -> None:
+    async def open(self, frontier: Frontier, state: CrawlState) -> None:
         """Open the log for this crawl, and settle with the frontier what a killed process has left.
 
         Raises `ConfigurationError`, `ItemLogDamaged` and what the frontier raises.
         """
+        is_new = not any(self._directory.glob("*.segment"))
         try:
-            undecided = await asyncio.to_thread(self.log.open, crawl_id)
+            undecided = await asyncio.to_thread(self.log.open, state.crawl_id)
             self._is_open = True
             self.name = _read_or_make_name(self._directory.with_name("worker"))
             accepted = await frontier.join_log(self.name)
@@ -143,8 +144,10 @@ class LoggedItems(Participant):
             await self.log.write()
         except OSError as error:
             raise ConfigurationError(f"JOBDIR: {self._directory} cannot be used: {cause(error)}") from error
+        if is_new and state.resumed and not is_shared(self._crawler.settings):
+            await self._say_what_is_not_here(frontier)
         self._outbox.confirmed.extend(self.log.confirmed())
-        begun_at = datetime.fromisoformat(begin_time(crawl_id)).timestamp()
+        begun_at = datetime.fromisoformat(begin_time(state.crawl_id)).timestamp()
         for consumer in self._consumers:
             await consumer.begin(self.log, self._directory, begun_at, self.name)
         self._crawler.signals.connect(self._on_item_scraped, signals.item_scraped)
@@ -155,6 +158,14 @@ class LoggedItems(Participant):
             task = asyncio.create_task(work())
             task.add_done_callback(partial(self._on_task_ended, reason))
             self._tasks.append(task)
+
+    async def _say_what_is_not_here(self, frontier: Frontier) -> None:
+        done = (await frontier.status()).total.done
+        if done:
+            logger.warning(
+                "This crawl was begun without feeds: what its first %d requests have yielded is in none of them",
+                done,
+            )
 
     async def close(self) -> None:
         """The crawl is stopped, or has ended: keep what is here for the next run."""
@@ -298,5 +309,7 @@ def build_logged_items(
         return None
     jobdir = make_jobdir(crawler.settings)
     if jobdir is None:
+        if is_shared(crawler.settings):
+            logger.info("Feeds are written as Scrapy does it: set JOBDIR, so that a kill costs them nothing")
         return None
     return LoggedItems(crawler, jobdir / "items", consumers, outbox, leases, timing, max_bytes)

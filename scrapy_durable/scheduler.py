@@ -245,7 +245,7 @@ class FrontierScheduler(BaseScheduler):
         try:
             state = await join(self.frontier, spider, self._crawler.settings, self.worker)
             if self.items is not None:
-                await self.items.open(self.frontier, state.crawl_id)
+                await self.items.open(self.frontier, state)
         except DurableError:
             await self._opened.aclose()
             engine.refuse_to_open(self._crawler)

@@ -137,7 +137,9 @@ async def _abandon(frontier: Frontier, name: str, opts: argparse.Namespace) -> i
     if log.closed:
         show(sys.stdout, f"all items of {name} are stored, or it was given up before")
         return 0
-    if not _sure(opts, f"Give up all items in the directory of {name}, which was {log.worker}?"):
+    silent = max(0.0, (await frontier.status()).now - log.last_seen)
+    heard = f"{log.worker}, last heard of {silent:.0f} s ago" if log.last_seen else log.worker
+    if not _sure(opts, f"Give up all items in the directory of {name} ({heard})?"):
         return 1
     lost = await frontier.abandon_log(name)
     show(

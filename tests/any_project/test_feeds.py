@@ -130,6 +130,24 @@ def test_a_worker_that_comes_back_completes_the_crawl(
     assert_each_once(durable, expected)
 
 
+def test_a_crawl_that_was_begun_without_feeds_says_what_they_lack(
+    project: MakeProject, shop: Shop, whole: Callable[[str], Whole]
+) -> None:
+    expected = of_lines(whole("quotes").items)
+    durable = project("quotes", ALONE)
+    first = durable.start()
+    shop.gate(20)
+    shop.wait_until_held()
+    first.interrupt()
+    shop.gate(None)
+    first.wait()
+    went_on = durable.start(0, ["-o", "late.jl"])
+    assert went_on.wait() == 0, went_on.log[-10_000:]
+    assert "This crawl was begun without feeds: what its first" in went_on.log
+    lines = (durable.path / "late.jl").read_text().splitlines()
+    assert not of_lines(lines) - expected, "nothing is there twice"
+
+
 def test_a_second_crawl_begins_afresh(
     project: MakeProject, shop: Shop, whole: Callable[[str], Whole]
 ) -> None:

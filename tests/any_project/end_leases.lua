@@ -11,7 +11,7 @@ for i = 1, #leases, 2 do
     local worker = holder_of(lease)
     if string.find(worker, ARGV[1], 1, true) then
         local token, attempt, failures, downloaded = unpack_lease(lease)
-        redis.call('HSET', LEASES, key, pack_lease(token, attempt, failures, downloaded, 0, member_of(lease), worker))
+        redis.call('HSET', LEASES, key, pack_lease(token, attempt, failures, downloaded, 0, member_of(lease), since_of(lease), worker))
         redis.call('ZADD', DEADLINES, 0, worker)
         ended = ended + 1
     end

@@ -14,6 +14,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import scrapy
+
 from carscraper import settings as declared
 from carscraper.api.endpoints import check_base_url
 from scrapy_durable.config import LARGEST
@@ -24,6 +26,8 @@ from scrapy_durable.values import Values
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
+OLDEST_SCRAPY = (2, 19)
+"""Its download handler on aiohttp is there since then. The core needs less."""
 _NAMES = frozenset(name for name in vars(declared) if name.startswith("CARS_"))
 
 NEEDED = ("code", "year")
@@ -62,6 +66,11 @@ class Config:
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
         """Read all of them; raises `ConfigurationError` for the first that is not acceptable, or that nobody reads."""
+        if scrapy.version_info < OLDEST_SCRAPY:
+            oldest = ".".join(map(str, OLDEST_SCRAPY))
+            raise ConfigurationError(
+                f"Scrapy {scrapy.__version__} is installed; this crawl needs {oldest} or newer"
+            )
         check_settings(settings, {"CARS_": _NAMES})
         values = Values(settings, {})
         output_dir = values.text("CARS_OUTPUT_DIR")

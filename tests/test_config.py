@@ -139,3 +139,13 @@ def test_an_output_directory_below_a_file_is_refused_with_the_reason(tmp_path: P
         ConfigurationError, match=r"CARS_OUTPUT_DIR: .*file/data cannot be written: Not a dir"
     ):
         config(CARS_OUTPUT_DIR=str(tmp_path / "file" / "data")).make_output_dir()
+
+
+def test_a_scrapy_that_is_too_old_for_this_crawl_is_refused_by_its_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = Settings({name: getattr(project, name) for name in dir(project) if name.isupper()})
+    Config.from_settings(settings)
+    monkeypatch.setattr("scrapy.version_info", (2, 18, 4))
+    with pytest.raises(ConfigurationError, match=r"Scrapy .* is installed; this crawl needs 2\.19 or newer"):
+        Config.from_settings(settings)

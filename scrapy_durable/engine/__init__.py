@@ -1,4 +1,4 @@
-"""What Scrapy keeps to itself, touched here and nowhere else; holds for Scrapy 2.15 to 2.19.
+"""What Scrapy keeps to itself, touched here and nowhere else; holds for Scrapy 2.16 to 2.19.
 
 A next release of Scrapy can break this package and nothing else. What a function needs of it stands in its docstring.
 `handler.py` and `feeds.py` stand apart, since not everybody needs aiohttp or feeds.

@@ -110,17 +110,17 @@ def stock(bare: Environment, tmp_path: Path) -> Path:
     return tmp_path / "shop"
 
 
-def kill_once_and_go_on(project: Project, shop: Shop) -> None:
-    """With SIGKILL, while the site holds back what was asked for; then by the same command to the end."""
+def kill_once_and_go_on(project: Project, shop: Shop, *, workers: int = 1) -> None:
+    """One of them with SIGKILL, while the site holds back what was asked for; then by the same command to the end."""
     shop.gate(30)
-    run = project.start()
-    assert shop.wait_until_held(lambda: not run.running), run.log
-    run.kill()
-    wait_until_gone(shop, run)
+    runs = [project.start(worker) for worker in range(workers)]
+    assert shop.wait_until_held(lambda: not all(run.running for run in runs)), runs[0].log
+    runs[0].kill()
+    wait_until_gone(shop, runs[0])
     assert len(project.items()) < PRODUCTS
     shop.gate(None)
-    again = project.start()
-    assert again.wait() == 0, again.log
+    runs[0] = project.start(0)
+    assert [run.wait() for run in runs] == [0] * workers, runs[0].log
     assert len(set(project.items())) == PRODUCTS
 
 
@@ -166,16 +166,16 @@ def test_a_crawl_without_redis_installed_goes_on_after_a_kill_and_its_queue_can_
         assert '"queued":0' in told.replace(" ", "")
 
 
-def test_a_crawl_on_redis_goes_on_after_a_kill(
+def test_a_crawl_on_redis_with_three_workers_goes_on_after_a_kill(
     with_redis: Environment, stock: Path, shop: Shop, redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    settings = {**SHARED[0].settings, "REDIS_URL": redis_server.url}
+    settings = {**SHARED[1].settings, "REDIS_URL": redis_server.url}
     with (
         redis_server.client() as client,
         Project(stock, tmp_path / "killed", "products", shop.urls[0], settings, with_redis.python) as project,
     ):
         client.flushall()
-        kill_once_and_go_on(project, shop)
+        kill_once_and_go_on(project, shop, workers=SHARED[1].workers)
 
 
 @pytest.fixture

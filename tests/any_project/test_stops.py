@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -21,11 +22,19 @@ from tests.any_project.variants import ALONE, SHARED, Variant
 pytestmark = pytest.mark.usefixtures("addon")
 
 ONE_WORKER = [ALONE.steady, SHARED[0].steady]
+SPIDERS = ["products", "forms", "quotes"]
+ALL = [(variant, spider, interrupts) for variant in ONE_WORKER for spider in SPIDERS for interrupts in (1, 2)]
+PAIRS = [
+    (variant, spider, 1 + (place + number) % 2)
+    for place, variant in enumerate(ONE_WORKER)
+    for number, spider in enumerate(SPIDERS)
+]
+"""Half of them: any two of variant, spider and number of interrupts come together in one."""
 
 
-@pytest.mark.parametrize("interrupts", [1, 2])
-@pytest.mark.parametrize("spider", ["products", "forms", "quotes"])
-@pytest.mark.parametrize("variant", ONE_WORKER, ids=str)
+@pytest.mark.parametrize(
+    ("variant", "spider", "interrupts"), ALL if "CRASH_SEEDS" in os.environ else PAIRS, ids=str
+)
 def test_a_crawl_that_was_interrupted_goes_on_where_it_was(
     interrupts: int,
     spider: str,

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from scrapy import signals
 
 from scrapy_durable import engine
+from scrapy_durable.disk import write_atomically
 from scrapy_durable.exceptions import ConfigurationError, cause
 from scrapy_durable.frontier.build import is_shared, make_jobdir
 from scrapy_durable.frontier.log_names import is_log_name
@@ -294,9 +295,7 @@ def _read_or_make_name(path: Path) -> str:
         name = ""
     if not is_log_name(name):
         name = new_log_name()
-        draft = path.with_suffix(".draft")
-        draft.write_text(f"{name}\n", "ascii")
-        draft.replace(path)
+        write_atomically(path, [f"{name}\n".encode()])
     return name
 
 

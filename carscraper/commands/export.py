@@ -17,8 +17,8 @@ from carscraper.config import Config
 from carscraper.export.encoders import CsvEncoder, Encoder, JsonLinesEncoder, ParquetEncoder, encoded
 from carscraper.export.tables import Column, Row, Rows
 from carscraper.output.cars_json import CARS_JSON, read_cars
-from carscraper.output.files import write_atomically
 from carscraper.stores.build import SETTINGS, build_database
+from scrapy_durable.disk import write_atomically
 from scrapy_durable.exceptions import ConfigurationError, DurableError
 from scrapy_durable.plain import plain_table, show
 

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from carscraper.output.archive import replace_lines
-from carscraper.output.files import write_atomically
+from scrapy_durable.disk import write_atomically
 from scrapy_durable.plain import plain_json
 
 ERASED = "erased"

@@ -36,8 +36,8 @@ from zlib import crc32
 import orjson
 
 from carscraper.exceptions import BatchDamaged
-from carscraper.output.files import write_atomically
 from carscraper.output.occupancy import STATE, State, hold, remove_abandoned
+from scrapy_durable.disk import write_atomically
 
 CARS, LEDGER = "cars", "ledger"
 CARS_JSON, INCOMPLETE_JSON = "cars.json", "cars.incomplete.json"

@@ -32,7 +32,6 @@ from typing import IO
 from zlib import crc32
 
 from carscraper.exceptions import SpoolDamaged, StoreError
-from carscraper.output.files import write_atomically
 from carscraper.stores.segments import (
     PREFIX,
     Segment,
@@ -53,6 +52,7 @@ from carscraper.stores.spool_directories import (
     position_of,
     target_of,
 )
+from scrapy_durable.disk import write_atomically
 
 _SEGMENT_BYTES = 16 << 20
 """A segment that has grown to this is followed by another, so that the disk is freed as records leave."""

@@ -10,6 +10,8 @@ from io import BufferedRandom, FileIO
 from pathlib import Path
 from typing import IO
 
+from scrapy_durable.disk import flush_directory
+
 _PIECE = 1 << 20
 """Bytes that are copied at once."""
 
@@ -95,23 +97,3 @@ def remove_empty(path: Path) -> None:
     with contextlib.suppress(OSError):
         if not path.stat().st_size:
             path.unlink()
-
-
-def flush_directory(path: Path) -> None:
-    """Have the names in a directory outlive a loss of power."""
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a small file in one step: after a kill it is the old one or the new one. Raises `OSError`."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    flush_directory(path.parent)

@@ -17,8 +17,8 @@ from typing import Any
 
 import orjson
 
+from scrapy_durable.disk import write_atomically
 from scrapy_durable.exceptions import ConfigurationError
-from scrapy_durable.feeds.files import write_atomically
 from scrapy_durable.item_log import BEGINNING, Position
 
 NAME = "feeds.json"
@@ -115,7 +115,7 @@ class Notes:
         }
         data = orjson.dumps(document)
         if data != self._saved:
-            write_atomically(self.path, data)
+            write_atomically(self.path, [data])
             self._saved, self.released = data, released
 
 

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import IO
 
+from scrapy_durable.disk import flush_directory
 from scrapy_durable.exceptions import ItemLogDamaged, ItemLogInUse
 from scrapy_durable.item_log.records import Header, pack_header
 
@@ -127,12 +128,3 @@ class LogDirectory:
         descriptor = self._readers.pop(number, None)
         if descriptor is not None:
             os.close(descriptor)
-
-
-def flush_directory(path: Path) -> None:
-    """Have the names in it on disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

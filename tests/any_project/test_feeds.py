@@ -11,7 +11,7 @@ import pytest
 from tests.any_project.conftest import MakeProject
 from tests.any_project.feeds import FEEDS, READERS, of_lines, read
 from tests.any_project.kills import Whole, crawl_through, finish, stops
-from tests.any_project.project import Project, environment
+from tests.any_project.project import Project, Run, environment
 from tests.any_project.seeds import FEW_SEEDS, SEEDS
 from tests.any_project.shop import Shop
 from tests.any_project.variants import ALONE, SHARED, STOCK_JOBDIR, Variant
@@ -24,6 +24,7 @@ WITH_FEEDS = [
     for one in (ALONE, *SHARED)
 ]
 """Each worker has a directory of its own."""
+TWO_WORKERS = Variant("redis-2", WITH_FEEDS[2].settings, 2, redis=True)
 
 
 def assert_each_once(project: Project, expected: Whole) -> None:
@@ -78,19 +79,24 @@ def test_stock_scrapy_loses_items_of_its_feed(
     assert of_lines(whole_lines) != of_lines(expected.items)
 
 
+def lose_one_of_two(project: Project, shop: Shop) -> Run:
+    """Kill the first of two workers amidst the crawl; the other ends it, and is returned: it does not exit with 0."""
+    shop.gate(60)
+    lost, other = project.start(0), project.start(1)
+    shop.wait_until_held()
+    lost.kill()
+    project.end_leases(lost)
+    shop.gate(None)
+    assert other.wait() == 1, other.log[-10_000:]
+    return other
+
+
 def test_a_worker_that_never_comes_back_is_named_until_it_is_given_up(
     project: MakeProject, shop: Shop, whole: Callable[[str], Whole]
 ) -> None:
     expected = whole("products")
-    shared = WITH_FEEDS[2]
-    durable = project("products", Variant("lost", shared.settings, 2, redis=True))
-    shop.gate(60)
-    lost, other = durable.start(0), durable.start(1)
-    shop.wait_until_held()
-    lost.kill()
-    durable.end_leases(lost)
-    shop.gate(None)
-    assert other.wait() == 1, other.log[-10_000:]
+    durable = project("products", TWO_WORKERS)
+    other = lose_one_of_two(durable, shop)
     (name,) = {
         line.split("scrapy queue abandon ")[1].split("'")[0]
         for line in other.log.splitlines()
@@ -116,15 +122,8 @@ def test_a_worker_that_comes_back_completes_the_crawl(
     project: MakeProject, shop: Shop, whole: Callable[[str], Whole]
 ) -> None:
     expected = whole("products")
-    shared = WITH_FEEDS[2]
-    durable = project("products", Variant("back", shared.settings, 2, redis=True))
-    shop.gate(60)
-    lost, other = durable.start(0), durable.start(1)
-    shop.wait_until_held()
-    lost.kill()
-    durable.end_leases(lost)
-    shop.gate(None)
-    assert other.wait() == 1, other.log[-10_000:]
+    durable = project("products", TWO_WORKERS)
+    lose_one_of_two(durable, shop)
     back = durable.start(0)
     assert back.wait() == 0, back.log[-10_000:]
     assert_each_once(durable, expected)

@@ -32,7 +32,7 @@ def come_to_the_end(project: Project, runs: list[Run], shop: Shop, expected: lis
 
 @pytest.mark.parametrize(
     ("spider", "variant", "seed"),
-    [(*case, seed) for case in DURABLE for seed in (FEW_SEEDS if case[1].redis else SEEDS)],
+    [(*case, seed) for case in DURABLE for seed in SEEDS],
     ids=str,
 )
 def test_five_kills_lose_no_item(

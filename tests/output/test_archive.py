@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carscraper.output import archive as module
-from carscraper.output import files
 from carscraper.output.archive import CARS, LEDGER, Archive
-from carscraper.output.files import write_atomically
+from scrapy_durable import disk
+from scrapy_durable.disk import write_atomically
 
 
 def line(listing_id: str, price: int = 1, specs: bool = True, at: int = 0, url: str = "") -> bytes:
@@ -209,7 +209,7 @@ def test_a_large_file_holds_what_was_written_whatever_the_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, place: str
 ) -> None:
     """The disk takes blocks of 4096 bytes and refuses others, which then go through the page cache."""
-    monkeypatch.setattr(files, "_BLOCK", block)
+    monkeypatch.setattr(disk, "_BLOCK", block)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if place == "memory" else tmp_path) as directory:
         target = Path(directory) / "file"
         for sizes in ([], [0], [1], [4096], [4095, 1, 0, 1], [10_000, 3, 4096, 5_000_000]):

@@ -1,4 +1,4 @@
-"""Files put in place in one step."""
+"""Files put in place in one step, and names that outlive a loss of power."""
 
 from __future__ import annotations
 
@@ -46,11 +46,16 @@ def _write_atomically(path: Path, chunks: Iterable[bytes], *, large: bool) -> No
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    flush_directory(path.parent)
+
+
+def flush_directory(path: Path) -> None:
+    """Have the names in a directory outlive a loss of power. Raises `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(directory)
+        os.fsync(descriptor)
     finally:
-        os.close(directory)
+        os.close(descriptor)
 
 
 def _write_past_cache(descriptor: int, chunks: Iterable[bytes]) -> None:

@@ -106,15 +106,16 @@ class BatchFeed(Feed):
             return not self.note.lacking
         if self._not_before:
             return False  # a batch could not be stored
-        file = self._begun()
-        if not file.items and not (self.plan.store_empty and self.note.batch_id == 1):
-            self.note.lacking += file.lacking
-            file.drop()
-            self._file = None
-        elif not complete:
-            return self._leave(file)
-        elif not await self._store(file):
-            return False
+        is_wanted = self.plan.store_empty and self.note.batch_id == 1
+        if is_wanted or (self._file is not None and self._file.items):
+            file = self._begun()
+            if not complete:
+                return self._leave(file)
+            if not await self._store(file):
+                return False
+        elif self._file is not None:
+            self.note.lacking += self._file.lacking
+            self.close()
         self.note.stored = True
         self.plan.save()
         if self.note.lacking:

@@ -253,6 +253,22 @@ def test_nothing_is_made_of_nothing_when_that_is_not_wanted(tmp_path: Path, over
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_no_directory_is_made_for_batches_of_nothing(tmp_path: Path) -> None:
+    async def crawl(runs: Runs) -> None:
+        assert await runs.finish()
+        assert (await runs.stop()).signals == [None]
+
+    batches = {
+        tmp_path / "made" / "%(batch_id)d.json": {
+            "format": "json",
+            "store_empty": False,
+            "batch_item_count": 2,
+        }
+    }
+    in_loop(crawl(Runs(tmp_path, batches)))
+    assert not (tmp_path / "made").exists()
+
+
 def test_the_log_is_let_go_of_as_far_as_every_feed_is(tmp_path: Path) -> None:
     async def crawl(runs: Runs) -> None:
         run = await runs.run()

@@ -225,7 +225,7 @@ class Lifecycle(ABC, Generic[V]):
         if not self._crawler.settings.getbool("SCHEDULER_PERSIST"):
             await scheduler.frontier.forget()
         if scheduler.items is not None:
-            scheduler.items.remove()
+            await scheduler.items.remove()
 
     @staticmethod
     async def _is_elected(scheduler: FrontierScheduler) -> bool:

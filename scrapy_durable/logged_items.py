@@ -47,6 +47,8 @@ _GATHER = 0.05
 """Seconds that items gather before they are flushed: each flush waits for the disk, and acknowledgements for it."""
 _CONSUME = 1.0
 """Seconds that items gather before the consumers are called."""
+_SEGMENT_BYTES = 64 << 20
+"""Bytes of a file of the log at most; a quarter of what the log may take up, since the last one is never deleted."""
 _POLL = 0.05
 """Seconds between two looks whether the frontier has heard what is confirmed."""
 
@@ -74,6 +76,9 @@ class ItemConsumer(Protocol):
     async def close(self) -> None:
         """The crawl has been stopped, and may go on."""
 
+    def forget(self) -> None:
+        """The crawl is forgotten, and with it what is noted of it. Raises `OSError`."""
+
 
 class LoggedItems(Participant):
     """One worker's items, on their way to its consumers.
@@ -91,7 +96,8 @@ class LoggedItems(Participant):
         timing: Timing,
         max_bytes: int,
     ) -> None:
-        self.log = ItemLog(directory, ItemCodec(crawler.spidercls))
+        segment_bytes = min(_SEGMENT_BYTES, max_bytes // 4)
+        self.log = ItemLog(directory, ItemCodec(crawler.spidercls), segment_bytes=segment_bytes)
         self.name = ""
         """Of this worker as the frontier and its feeds have it: that of its `JOBDIR`, the same for each crawl there."""
         self._crawler = crawler
@@ -105,8 +111,8 @@ class LoggedItems(Participant):
         """Tokens of leases with items here of which the frontier has not said yet whether they count."""
         self._unconfirmed: set[int] = set()
         """Tokens that the frontier remembers for this log."""
-        self._written = asyncio.Event()
-        self._new = asyncio.Event()
+        self._to_write = asyncio.Event()
+        self._to_consume = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._consuming = asyncio.Lock()
         self._is_open = False
@@ -143,14 +149,14 @@ class LoggedItems(Participant):
             self.log.accept(accepted)
             self.log.discard(set(undecided).difference(accepted))
             await self.log.write()
+            begun_at = datetime.fromisoformat(begin_time(state.crawl_id)).timestamp()
+            for consumer in self._consumers:
+                await consumer.begin(self.log, self._directory, begun_at, self.name)
         except OSError as error:
             raise ConfigurationError(f"JOBDIR: {self._directory} cannot be used: {cause(error)}") from error
         if is_new and state.resumed and not is_shared(self._crawler.settings):
             await self._say_what_is_not_here(frontier)
         self._outbox.confirmed.extend(self.log.confirmed())
-        begun_at = datetime.fromisoformat(begin_time(state.crawl_id)).timestamp()
-        for consumer in self._consumers:
-            await consumer.begin(self.log, self._directory, begun_at, self.name)
         self._crawler.signals.connect(self._on_item_scraped, signals.item_scraped)
         for work, reason in (
             (self._write_for_ever, "item_log_failed"),
@@ -172,10 +178,7 @@ class LoggedItems(Participant):
         """The crawl is stopped, or has ended: keep what is here for the next run."""
         if not self._is_open:
             return
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._stop_tasks()
         await self.flush()
         for consumer in self._consumers:
             try:
@@ -200,7 +203,7 @@ class LoggedItems(Participant):
     async def settle(self) -> None:
         """Return when the frontier has heard that all it has accepted is here."""
         while self._unconfirmed and not is_stopping(self._crawler):
-            self._written.set()
+            self._to_write.set()
             self._timing.wake()
             await asyncio.sleep(_POLL)
 
@@ -209,12 +212,23 @@ class LoggedItems(Participant):
         async with self._consuming:
             return all([await consumer.finish(complete) for consumer in self._consumers])
 
-    def remove(self) -> None:
+    async def remove(self) -> None:
         """The crawl is forgotten, and so are its items here."""
+        await self._stop_tasks()
+        await self.flush()  # behind a write that is still under way
+        self._is_open = False
+        try:
+            for consumer in self._consumers:
+                consumer.forget()
+            self.log.remove()
+        except OSError as error:
+            logger.warning("What is left of the item log is removed by the next crawl: %s", cause(error))
+
+    async def _stop_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
-        self.log.remove()
-        self._is_open = False
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     # As a participant
 
@@ -234,7 +248,7 @@ class LoggedItems(Participant):
             self.log.accept(accepted)
             self._open.difference_update(accepted)
             self._unconfirmed.update(accepted)
-            self._written.set()
+            self._to_write.set()
         self._unconfirmed.difference_update(outbox.confirmed)
 
     # What goes on meanwhile
@@ -251,28 +265,33 @@ class LoggedItems(Participant):
             self._open.add(task.lease.token)
             self.log.append(task.lease.token, item)
         self._crawler.stats.inc_value("items/logged")
-        self._written.set()
+        self._to_write.set()
 
     async def _write_for_ever(self) -> None:
         while True:
-            await self._written.wait()
+            await self._to_write.wait()
             await asyncio.sleep(_GATHER)
-            self._written.clear()
+            self._to_write.clear()
             await self.log.write()
             self._outbox.confirmed.extend(self.log.confirmed())
             self._timing.wake()
-            self._new.set()
+            self._to_consume.set()
 
     async def _consume_for_ever(self) -> None:
         while True:
-            await self._new.wait()
+            await self._to_consume.wait()
             await asyncio.sleep(_CONSUME)
-            self._new.clear()
+            self._to_consume.clear()
             async with self._consuming:
                 for consumer in self._consumers:
                     await consumer.consume()
             self.log.let_go(min(consumer.position for consumer in self._consumers))
-            if self.is_full:
+            if not self.is_full:
+                continue
+            await self.log.write()  # which deletes what nobody needs
+            if not self.is_full:
+                self._timing.wake_now()  # nothing was asked for meanwhile
+            else:
                 stop_crawl(
                     self._crawler,
                     "item_log_full",

@@ -41,11 +41,12 @@ async def store_items(scheduler: FrontierScheduler, *, complete: bool, keep: boo
     scheduler.has_verdict = True
     missing = []
     if (items := scheduler.items) is not None:
-        if items.lost:
+        is_stored = await items.finish(complete=complete)
+        if items.lost:  # known once all feeds have read the log
             missing.append(
                 f"{items.lost} items that could not be serialized are lost with a process that was killed"
             )
-        if not await items.finish(complete=complete):
+        if not is_stored:
             return Stored([*missing, *NOT_STORED.missing], may_follow=True)
         if not keep:
             await _close_log(scheduler)

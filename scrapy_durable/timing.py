@@ -45,7 +45,7 @@ class Timing(Participant):
         self._news.set()
 
     def wake_now(self) -> None:
-        """There is something to say that must not wait for a tick."""
+        """There is something to say, or to be had, that must not wait for a tick."""
         self._urgent.set()
         self._news.set()
 

@@ -3,6 +3,7 @@
 <directory>/.lock               held by the process that has the log
 <directory>/00000001.segment    the format of `records.py`; no number is used twice for a log
 <directory>/*.draft             a segment that is being made
+<directory>/lost                how many items were found to be lost, in digits; absent: none
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import IO
 
-from scrapy_durable.disk import flush_directory
+from scrapy_durable.disk import flush_directory, write_atomically
 from scrapy_durable.exceptions import ItemLogDamaged, ItemLogInUse
 from scrapy_durable.item_log.records import Header, pack_header
 
 _SEGMENT = re.compile(r"\d{8,}\.segment")
 _LOCK = ".lock"
+_LOST = "lost"
 _OPEN_FILES = 8
 
 
@@ -93,6 +95,21 @@ class LogDirectory:
         for number in reversed(self.numbers()):
             self.forget(number)
             self.delete(number)
+        (self.path / _LOST).unlink(missing_ok=True)
+
+    def lost(self) -> int:
+        """How many items were found to be lost. Raises `ItemLogDamaged` when nobody knows, and `OSError`."""
+        path = self.path / _LOST
+        try:
+            return int(path.read_bytes())
+        except FileNotFoundError:
+            return 0
+        except ValueError:
+            raise ItemLogDamaged(path, 0, "this is no number") from None
+
+    def note_lost(self, items: int) -> None:
+        """Have it known to whoever goes on with the crawl. Raises `OSError`."""
+        write_atomically(self.path / _LOST, [b"%d" % items])
         flush_directory(self.path)
 
     def remove(self) -> None:

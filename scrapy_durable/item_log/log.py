@@ -72,6 +72,7 @@ class ItemLog:
         with contextlib.ExitStack() as on_failure:
             on_failure.callback(self._directory.unlock)
             recovered = recover(self._directory, crawl_id)
+            self._unkept.lost = self._directory.lost()
             on_failure.pop_all()
         header, ledger = recovered.header, recovered.ledger
         last = ledger.segments[header.number]
@@ -88,7 +89,10 @@ class ItemLog:
 
     @property
     def lost(self) -> int:
-        """Items that were read and are not there: an earlier process could not encode them, and had them in memory."""
+        """Items that were read and are not there: an earlier process could not encode them, and had them in memory.
+
+        Of all runs of the crawl; one that several have missed counts in each.
+        """
         return self._unkept.lost
 
     def append(self, token: int, item: Any) -> None:
@@ -141,7 +145,11 @@ class ItemLog:
         lost is left out, and counts in the position. Raises `ItemLogDamaged`, `OSError`, and `CodecError` when the
         class of an item is not there any more.
         """
-        return self._reader.read(after, most)
+        lost = self.lost
+        accepted = self._reader.read(after, most)
+        if self.lost > lost:
+            self._directory.note_lost(self.lost)  # before anybody notes to be behind it
+        return accepted
 
     def let_go(self, upto: Position) -> None:
         """Every consumer has passed this position. What nobody needs behind it is deleted by the next write."""

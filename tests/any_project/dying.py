@@ -6,6 +6,7 @@ nothing of either: its methods are replaced here, before Scrapy starts.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import os
@@ -101,7 +102,15 @@ def die_at(point: str, passing: int) -> None:
 
 
 def acknowledge_before_the_flush() -> None:
-    """A request is done while its items are in memory."""
+    """A request is done while its items are in memory: the disk takes none."""
+    write = ItemLog.write
+
+    async def write_but_items(self: ItemLog) -> None:
+        if has_items(self):
+            await asyncio.Event().wait()
+        await write(self)
+
+    ItemLog.write = write_but_items  # type: ignore[method-assign]
     LoggedItems.stores = property(lambda self: [])  # type: ignore[assignment]
 
 
@@ -118,7 +127,7 @@ def forget_what_was_accepted() -> None:
 
 
 def confirm_before_the_flush() -> None:
-    """The frontier is told to forget what this log does not hold yet."""
+    """The frontier is told to forget what this log does not hold yet: the disk takes no acceptance."""
     hear = LoggedItems.hear
 
     def hear_and_confirm(self: LoggedItems, outbox: Outbox, inbox: Any) -> None:
@@ -126,6 +135,7 @@ def confirm_before_the_flush() -> None:
         self._outbox.confirmed.extend(held.token for held in outbox.logged)
 
     LoggedItems.hear = hear_and_confirm  # type: ignore[method-assign]
+    ItemLog.accept = lambda self, tokens: None  # type: ignore[method-assign]
 
 
 def forget_before_the_feeds() -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.any_project.conftest import MakeProject
 from tests.any_project.feeds import FEEDS, READERS, of_lines, read
 from tests.any_project.kills import Whole, crawl_through, finish, stops
-from tests.any_project.project import Project, Run, environment
+from tests.any_project.project import PYTHON, Project, Run, environment
 from tests.any_project.seeds import FEW_SEEDS, SEEDS
 from tests.any_project.shop import Shop
 from tests.any_project.variants import ALONE, SHARED, STOCK_JOBDIR, Variant
+from tests.crawling import HANGS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("addon")]
 
@@ -79,10 +84,43 @@ def test_stock_scrapy_loses_items_of_its_feed(
     assert of_lines(whole_lines) != of_lines(expected.items)
 
 
+class Many:
+    """A project whose spider `many` yields `ITEMS` numbered items of a kilobyte, from `PAGES` pages."""
+
+    PAGES, ITEMS = 100, 4_000
+
+    def __init__(self, template: Path, directory: Path) -> None:
+        self._path = directory / "project"
+        shutil.copytree(template, self._path)
+        shutil.copy(Path(__file__).with_name("many_spider.py"), self._path / "shop" / "spiders" / "many.py")
+
+    def crawl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        settings = ['ADDONS={"scrapy_durable.Addon": 500}', "JOBDIR=job", "DOWNLOAD_DELAY=0"]
+        options = [part for setting in settings for part in ("-s", setting)]
+        return subprocess.run(
+            [PYTHON, "-m", "scrapy", "crawl", "many", *options, *arguments],
+            cwd=self._path,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=HANGS,
+        )
+
+    def file(self, name: str) -> Path:
+        return self._path / name
+
+    def numbers(self, name: str) -> list[int]:
+        text = self.file(name).read_text()
+        return [int(number) for number in re.findall(r"number\W+(\d+)", text)]
+
+
 def lose_one_of_two(project: Project, shop: Shop) -> Run:
     """Kill the first of two workers amidst the crawl; the other ends it, and is returned: it does not exit with 0."""
     shop.gate(60)
     lost, other = project.start(0), project.start(1)
+    for run in (lost, other):
+        run.wait_until_open()
     shop.wait_until_held()
     lost.kill()
     project.end_leases(lost)
@@ -134,8 +172,8 @@ def test_a_crawl_that_was_begun_without_feeds_says_what_they_lack(
 ) -> None:
     expected = of_lines(whole("quotes").items)
     durable = project("quotes", ALONE)
-    first = durable.start()
     shop.gate(20)
+    first = durable.start()
     shop.wait_until_held()
     first.interrupt()
     shop.gate(None)
@@ -145,6 +183,36 @@ def test_a_crawl_that_was_begun_without_feeds_says_what_they_lack(
     assert "This crawl was begun without feeds: what its first" in went_on.log
     lines = (durable.path / "late.jl").read_text().splitlines()
     assert not of_lines(lines) - expected, "nothing is there twice"
+
+
+@pytest.mark.parametrize(("name", "grows"), [("many.jl", True), ("many.json", False)])
+def test_the_room_that_items_take_is_bounded(name: str, grows: bool, template: Path, tmp_path: Path) -> None:
+    """A feed that grows lets go of what it has; for one that is written at the end the crawl is stopped, by name."""
+    project = Many(template, tmp_path)
+    ended = project.crawl("-O", name, "-s", "DURABLE_ITEM_LOG_MAX_BYTES=1048576")
+    if not grows:
+        assert ended.returncode == 1, ended.stderr[-10_000:]
+        assert "item_log_full" in ended.stderr
+        assert not project.file(name).exists()
+        ended = project.crawl("-O", name)
+    assert ended.returncode == 0, ended.stderr[-10_000:]
+    assert sorted(project.numbers(name)) == list(range(Many.ITEMS))
+
+
+def test_items_that_cannot_be_serialized_are_in_the_feed_unless_a_kill_costs_them(
+    template: Path, tmp_path: Path
+) -> None:
+    whole = Many(template, tmp_path / "whole")
+    assert whole.crawl("-O", "all.xml", "-a", "odd=1").returncode == 0
+    assert sorted(whole.numbers("all.xml")) == list(range(Many.ITEMS))
+
+    killed = Many(template, tmp_path / "killed")
+    died = killed.crawl("-O", "all.xml", "-a", "odd=1", "-a", f"die_after={Many.PAGES // 2}")
+    assert died.returncode == -signal.SIGKILL, died.stderr[-10_000:]
+    went_on = killed.crawl("-O", "all.xml", "-a", "odd=1")
+    assert went_on.returncode == 1, went_on.stderr[-10_000:]
+    assert "items that could not be serialized are lost" in went_on.stderr
+    assert len(killed.numbers("all.xml")) == len(set(killed.numbers("all.xml"))) < Many.ITEMS
 
 
 def test_a_second_crawl_begins_afresh(

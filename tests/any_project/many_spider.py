@@ -13,7 +13,7 @@ class ManySpider(scrapy.Spider):
     """
 
     name = "many"
-    start_urls = ["data:,0"]
+    start_urls = ("data:,0",)
     pages, of_each = 100, 40
 
     def __init__(self, odd="", die_after="", **kwargs):

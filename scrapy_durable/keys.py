@@ -8,7 +8,7 @@ in this attempt. Who the parent is, and what holds when nobody knows, is decided
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
@@ -82,6 +82,13 @@ class Keys:
         """What `start()` has yielded."""
         if child.dont_filter and self._start is not None:
             self._parents[child] = self._start
+
+    def pushed(self, children: Iterable[Request], push: bytes) -> None:
+        """What was made of one push, which has this id."""
+        parent = _Parent(b"push " + push)
+        for child in children:
+            if child.dont_filter:
+                self._parents[child] = parent
 
     def copied_from(self, request: Request) -> Request | None:
         """The leased request of which this one is a copy, such as a redirect; None when none is known."""

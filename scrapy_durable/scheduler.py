@@ -95,7 +95,9 @@ class FrontierScheduler(BaseScheduler):
         self.frontier = build_frontier(settings, name, spider=crawler.spidercls.name)
         self._leases = Leases(outbox, settings.getint("CONCURRENT_REQUESTS") or 100, config.lease_seconds)
         self._timing = Timing(outbox, self._leases, shared=shared)
-        self._start_urls = build_start_urls(settings, crawler.spidercls.name, stats)
+        self._start_urls = build_start_urls(
+            settings, crawler.spidercls.name, stats, lease_seconds=config.lease_seconds
+        )
         self._serializer = Serializer(name, stats, resumable=resumable)
         self.clock = clock
         self._time = FrontierTime(clock)
@@ -229,6 +231,8 @@ class FrontierScheduler(BaseScheduler):
         """True when the frontier was empty for all workers, for as long as `SCHEDULER_IDLE_BEFORE_CLOSE`
         says, and nothing has been said since.
         """
+        if self._start_urls is not None and self._start_urls.others_have:
+            return self._exchanges.has_ended_elsewhere
         return self._exchanges.has_ended_elsewhere or (self._exchanges.is_idle and not self._leases)
 
     @property
@@ -241,6 +245,8 @@ class FrontierScheduler(BaseScheduler):
     async def _open(self, spider: Spider) -> None:
         self._spider = spider
         self._serializer.begin(spider)
+        if self._start_urls is not None:
+            self._start_urls.serve(spider)
         self._leases.stores = [*durable_stores(self._crawler), *(self.items.stores if self.items else ())]
         try:
             state = await join(self.frontier, spider, self._crawler.settings, self.worker)
@@ -316,6 +322,7 @@ class FrontierScheduler(BaseScheduler):
                 self.frontier, self._crawler.settings, self.worker, "SCHEDULER_PERSIST=False"
             )
         if self._start_urls is not None:
+            await self._start_urls.drop()
             await self._start_urls.close()
 
     # What the exchanges ask of it
@@ -328,8 +335,10 @@ class FrontierScheduler(BaseScheduler):
             return
         if self._exchanges.unanswered is not None:
             return  # that outbox is said again first, and what is taken now would not be in it
-        for request in await self._start_urls.take(self._spider):
-            self.enqueue_request(request)
+        for push, requests in await self._start_urls.take(self._spider):
+            self.keys.pushed(requests, push)
+            for request in requests:
+                self.enqueue_request(request)
 
     def _check_engine(self) -> None:
         """See what the engine still has in hand."""

@@ -10,12 +10,14 @@ import inspect
 import logging
 from collections.abc import Awaitable, Iterator, Sequence
 from importlib.resources import files
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
 from scrapy_durable.connection import redis_client
 from scrapy_durable.exceptions import FrontierUnavailable, StartUrlRefused
+from scrapy_durable.frontier.build import prefix_of
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -46,72 +48,96 @@ _STEERING = (
     "http_user",
 )
 """`meta` that says by which way a request goes, and which rules hold for it: not for others to say."""
-_PEEK = files("scrapy_durable.frontier").joinpath("lua", "start_urls.lua").read_text("utf-8")
+_TAKE = files("scrapy_durable.frontier").joinpath("lua", "start_urls.lua").read_text("utf-8")
 
 
 class StartUrls:
     """The start key of one spider: a list, a set (`REDIS_START_URLS_AS_SET`) or a sorted set (`…_AS_ZSET`).
 
-    Looking and removing are two steps, with the frontier between: a worker that dies after the first leaves
-    the value where it was, so it may be crawled twice but is never lost.
+    Taking a value and having it queued are two steps, with the frontier between. Meanwhile it is kept under
+    `{<prefix>}:taken`, with an id that its requests' keys derive from: one that a killed worker has taken is taken
+    again, and what is queued of it already is refused as a duplicate. So each push is crawled once.
 
     Stats: `start_urls/taken`, `start_urls/refused`.
     """
 
-    def __init__(self, client: Redis, key: str, kind: str, batch: int, stats: StatsCollector) -> None:
+    def __init__(
+        self,
+        client: Redis,
+        key: str,
+        kind: str,
+        *,
+        prefix: str,
+        batch: int,
+        lease_seconds: float,
+        stats: StatsCollector,
+    ) -> None:
+        """`batch`: most values at once; `lease_seconds`: seconds until another worker's are taken again."""
+        self.others_have = 0
+        """How many values other workers have taken that are not in the frontier yet, at the last look."""
         self._client: Any = client
         self._key = key
+        self._being_queued = f"{{{prefix}}}:taken"
         self._kind = kind
         self._batch = batch
+        self._lease_seconds = lease_seconds
         self._stats = stats
         self._taken: list[bytes] = []
         self._said = ""
 
-    async def take(self, spider: Spider) -> list[Request]:
-        """The requests of up to a batch of values, none while the last ones have not been dropped.
+    def serve(self, spider: Spider) -> None:
+        """Take what is pushed for this spider, where it names a key of its own, and keep a `RedisSpider` from taking it
+        too: it would hold in memory what is nowhere else.
+        """
+        self._key = getattr(spider, "redis_key", None) or self._key
+        if callable(getattr(spider, "next_requests", None)):
+            spider.next_requests = lambda: iter(())  # type: ignore[attr-defined]
+
+    async def take(self, spider: Spider) -> list[tuple[bytes, list[Request]]]:
+        """The requests of up to a batch of values, those of each with the id of the push; none while the last ones have
+        not been dropped.
 
         Raises `FrontierUnavailable`.
         """
         if self._taken:
             return []
-        self._taken = await self._peek()
-        requests = []
-        for data in self._taken:
+        self._taken = await self._take()
+        made = []
+        for member in self._taken:
+            batch, number, data = member.split(b":", 2)
             try:
-                requests += requests_from(spider, data)
+                made.append((b"%b:%b" % (batch, number), requests_from(spider, data)))
             except StartUrlRefused as error:
                 self._refuse(f"{data[:_SHOWN]!r}{' …' if len(data) > _SHOWN else ''}", str(error))
             else:
                 self._stats.inc_value("start_urls/taken")
-        return requests
+        return made
 
     async def drop(self) -> None:
-        """Take off the key what is in the frontier, or refused, by now. Raises `FrontierUnavailable`."""
-        if not self._taken:
-            return
-        if self._kind == "list":
-            for value in self._taken:
-                await self._call(self._client.lrem(self._key, 1, value))
-        else:
-            remove = self._client.srem if self._kind == "set" else self._client.zrem
-            await self._call(remove(self._key, *self._taken))
-        self._taken = []
+        """What was taken is in the frontier, or refused, by now. Raises `FrontierUnavailable`."""
+        if self._taken:
+            await self._call(self._client.zrem(self._being_queued, *self._taken))
+            self._taken = []
 
     async def close(self) -> None:
         """Close the connection."""
         await self._client.aclose()
 
-    async def _peek(self) -> list[bytes]:
-        asked = self._client.eval(_PEEK, 1, self._key, self._kind, self._batch, LONGEST)
-        found = await self._call(asked)
+    async def _take(self) -> list[bytes]:
+        keys = self._key, self._being_queued
+        found = await self._call(
+            self._client.eval(
+                _TAKE, 2, *keys, self._kind, self._batch, LONGEST, token_hex(8), self._lease_seconds
+            )
+        )
         if found is None:
             return []
-        kind, values, cut = found
+        kind, taken, cut, self.others_have = found
         if kind not in (self._kind.encode(), b"none"):
             self._say_once(f"it is a {kind.decode()}, not a {self._kind}")
         for length, beginning in zip(cut[::2], cut[1::2], strict=True):
             self._refuse(f"{beginning!r} …", f"{length} bytes, more than {LONGEST}")
-        return list(values)
+        return list(taken)
 
     def _refuse(self, shown: str, why: str) -> None:
         """Say it of the first ones; whoever can push can push a million."""
@@ -142,7 +168,9 @@ class StartUrls:
             logger.error("Nothing can be taken from %s: %s", self._key, why)
 
 
-def build_start_urls(settings: BaseSettings, spider: str, stats: StatsCollector) -> StartUrls | None:
+def build_start_urls(
+    settings: BaseSettings, spider: str, stats: StatsCollector, *, lease_seconds: float
+) -> StartUrls | None:
     """The start key that the settings of scrapy-redis name for the spider; None without Redis."""
     client = redis_client(settings)
     if client is None:
@@ -153,7 +181,9 @@ def build_start_urls(settings: BaseSettings, spider: str, stats: StatsCollector)
     elif settings.getbool("REDIS_START_URLS_AS_ZSET"):
         kind = "zset"
     key = (settings.get("REDIS_START_URLS_KEY") or _DEFAULT_KEY) % {"name": spider}
-    return StartUrls(client, key, kind, settings.getint("CONCURRENT_REQUESTS") or 16, stats)
+    batch = settings.getint("CONCURRENT_REQUESTS") or 16
+    prefix = prefix_of(settings, spider)
+    return StartUrls(client, key, kind, prefix=prefix, batch=batch, lease_seconds=lease_seconds, stats=stats)
 
 
 def requests_from(spider: Spider, data: bytes) -> list[Request]:

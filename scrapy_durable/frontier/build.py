@@ -76,10 +76,15 @@ def build_frontier(settings: BaseSettings, worker: str, *, spider: str) -> Front
     spider's name. With `DURABLE_QUEUE_KEY`, what is queued is signed. Raises `ConfigurationError` when a setting is
     refused.
     """
-    prefix = (settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s") % {"spider": spider}
+    prefix = prefix_of(settings, spider)
     frontier = _plain_frontier(settings, worker, prefix)
     key = Config.from_settings(settings).queue_key
     return SealedFrontier(frontier, Seal(key, f"{spider}\0{prefix}")) if key else frontier
+
+
+def prefix_of(settings: BaseSettings, spider: str) -> str:
+    """What is in the braces that the keys on Redis begin with."""
+    return (settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s") % {"spider": spider}
 
 
 def _plain_frontier(settings: BaseSettings, worker: str, prefix: str) -> Frontier:

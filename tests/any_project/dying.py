@@ -22,7 +22,10 @@ from scrapy_durable.frontier.contract import Outbox
 from scrapy_durable.frontier.redis import RedisFrontier
 from scrapy_durable.frontier.sqlite import SqliteFrontier
 from scrapy_durable.item_log import ItemLog
+from scrapy_durable.keys import Keys
 from scrapy_durable.logged_items import LoggedItems
+from scrapy_durable.start import SLOT
+from scrapy_durable.start_urls import StartUrls
 from scrapy_durable.storing import Stored
 
 KILLED = 137
@@ -46,12 +49,24 @@ def has_items(log: ItemLog) -> bool:
     return log.durable < log.received
 
 
+def says_what_was_pushed(frontier: Any, outbox: Outbox, want: int) -> bool:
+    """Exchanges that queue more than the spider's start."""
+    return any(entry.slot != SLOT for entry in outbox.entries)
+
+
+def has_taken(urls: StartUrls) -> bool:
+    """Of a worker that has queued what was pushed."""
+    return bool(urls._taken)
+
+
 def is_a_feed(source: Any, target: Any, **options: Any) -> bool:
     """Renames that put a feed in place."""
     return Path(target).parent.name == "feeds"
 
 
 POINTS: dict[str, tuple[tuple[Any, ...], str, Condition]] = {
+    "pushed": (FRONTIERS, "exchange", says_what_was_pushed),
+    "push dropped": ((StartUrls,), "drop", has_taken),
     "log flush": ((ItemLog,), "write", has_items),
     "logged": (FRONTIERS, "exchange", says("logged")),
     "confirmed": (FRONTIERS, "exchange", says("confirmed")),
@@ -136,6 +151,11 @@ def confirm_before_the_flush() -> None:
 
     LoggedItems.hear = hear_and_confirm  # type: ignore[method-assign]
     ItemLog.accept = lambda self, tokens: None  # type: ignore[method-assign]
+
+
+def forget_which_push_it_was() -> None:
+    """What is made of a push again has other keys."""
+    Keys.pushed = lambda self, children, push: None  # type: ignore[method-assign]
 
 
 def forget_before_the_feeds() -> None:

@@ -213,11 +213,11 @@ class Project:
                 client.eval(_END_LEASES, len(keys), *keys, f"-{run.process.pid}-")
 
     def pushed(self) -> int:
-        """How many addresses wait under the start key."""
+        """How many addresses wait under the start key, or are being queued."""
         if "REDIS_URL" not in self._place:
             return 0
         with Redis.from_url(self._place["REDIS_URL"]) as client:
-            return int(client.llen(f"{self.name}:start_urls"))
+            return int(client.llen(f"{self.name}:start_urls") + client.zcard(f"{{{self.name}}}:taken"))
 
     @property
     def left_unanswered(self) -> bool:

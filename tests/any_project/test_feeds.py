@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,20 @@ from tests.crawling import HANGS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("addon")]
 
-SPIDERS = ("products", "forms", "quotes")
 WITH_FEEDS = [
     Variant(one.name, {**one.settings, "FEEDS": FEEDS, "JOBDIR": "job-%(worker)s"}, one.workers, one.redis)
     for one in (ALONE, *SHARED)
 ]
 """Each worker has a directory of its own."""
+CRAWLS = [
+    *((spider, variant) for spider in ("products", "forms", "quotes") for variant in WITH_FEEDS),
+    *(
+        ("pushed", replace(variant, settings={**variant.settings, "MAX_IDLE_TIME_BEFORE_CLOSE": 2}))
+        for variant in WITH_FEEDS
+        if variant.redis
+    ),
+]
+"""What waits for pushes ends when none has come for some seconds."""
 TWO_WORKERS = Variant("redis-2", WITH_FEEDS[2].settings, 2, redis=True)
 
 
@@ -47,8 +56,7 @@ def assert_each_once(project: Project, expected: Whole) -> None:
     ("spider", "variant", "seed"),
     [
         (spider, variant, seed)
-        for spider in SPIDERS
-        for variant in WITH_FEEDS
+        for spider, variant in CRAWLS
         for seed in (FEW_SEEDS if variant.redis else SEEDS)
     ],
     ids=str,

@@ -13,12 +13,13 @@ from tests.any_project.feeds import of_lines, read
 from tests.any_project.kills import Whole
 from tests.any_project.project import Project, environment
 from tests.any_project.shop import Shop
-from tests.any_project.test_feeds import WITH_FEEDS, assert_each_once
+from tests.any_project.test_feeds import CRAWLS, WITH_FEEDS, assert_each_once
 from tests.any_project.variants import Variant
 from tests.crawling import HANGS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("addon")]
 
+[PUSHED] = [variant for spider, variant in CRAWLS if spider == "pushed" and variant.workers == 1]
 POINTS = [
     f"{when} {point}"
     for point in ("log flush", "logged", "confirmed", "feed rename", "log closed", "forget")
@@ -67,6 +68,40 @@ def test_each_item_is_there_once_after_dying(
         went_on = run(durable)
         assert went_on.returncode == 0, went_on.stderr[-10_000:]
     assert_each_once(durable, expected)
+
+
+def without_filter(make: MakeProject) -> Project:
+    """A crawl of what was pushed that takes every link it meets, so that a page that is read twice is seen."""
+    project = make("pushed", PUSHED)
+    spider = project.path / "shop" / "spiders" / "pushed.py"
+    spider.write_text(spider.read_text().replace("cb_kwargs=", "dont_filter=True, cb_kwargs="))
+    return project
+
+
+@pytest.mark.parametrize(
+    "point", ["before pushed", "after pushed", "before push dropped", "after push dropped"]
+)
+def test_what_was_pushed_is_crawled_once_after_dying(
+    point: str, project: MakeProject, shop: Shop, whole: Callable[[str], Whole]
+) -> None:
+    expected = whole("pushed")
+    durable = without_filter(project)
+    died = run(durable, CRASH_POINT=point)
+    assert died.returncode == KILLED, f"never came to {point}:\n{died.stderr[-10_000:]}"
+    went_on = run(durable)
+    assert went_on.returncode == 0, went_on.stderr[-10_000:]
+    assert_each_once(durable, expected)
+
+
+def test_without_its_key_a_push_is_crawled_twice(
+    project: MakeProject, shop: Shop, whole: Callable[[str], Whole]
+) -> None:
+    """The counterpart: it is the key that tells."""
+    expected = of_lines(whole("pushed").items)
+    durable = without_filter(project)
+    assert run(durable, CRASH_POINT="after pushed").returncode == KILLED
+    run(durable, MUTANT="forget_which_push_it_was")
+    assert read(durable.path / "feeds", "jl") - expected
 
 
 @pytest.mark.parametrize(("safeguard", "point", "feed", "then"), SAFEGUARDS)

@@ -54,3 +54,21 @@ def test_one_that_need_not_wait_any_more_ends_with_a_verdict(project: MakeProjec
     assert run.wait() == 0, run.log
     assert len(set(pushed.items())) == PRODUCTS
     assert run.log.endswith("\ncomplete\n")
+
+
+def test_a_start_key_that_the_spider_names_is_read_the_same_way(
+    project: MakeProject, shop: Shop, redis_server: RedisServer
+) -> None:
+    """What scrapy-redis would take by itself would be in the memory of one process alone."""
+    pushed = project("pushed", WAITS)
+    spider = pushed.path / "shop" / "spiders" / "pushed.py"
+    spider.write_text(
+        spider.read_text().replace('name = "pushed"', 'name = "pushed"\n    redis_key = "mine"')
+    )
+    with redis_server.client() as client:
+        client.rename("pushed:start_urls", "mine")
+        run = pushed.start(arguments=["-s", "MAX_IDLE_TIME_BEFORE_CLOSE=2"])
+        assert run.wait() == 0, run.log
+        assert not client.exists("mine", "{pushed}:taken")
+    assert len(pushed.items()) == len(set(pushed.items())) == PRODUCTS
+    assert f"'start_urls/taken': {len(shop.categories())}," in run.log

@@ -48,13 +48,9 @@ DURABLE = [
 """Each spider with each variant; what is pushed to Redis is kept there."""
 
 EXACT = [
-    (spider, variant.steady)
-    for spider, variant in DURABLE
-    if variant.workers == (1 if spider == "pushed" or not variant.redis else 3)
+    (spider, variant.steady) for spider, variant in DURABLE if variant.workers == (3 if variant.redis else 1)
 ]
-"""Each spider alone, and with three workers, where it is counted how often something is asked for. Several workers that
-look at the start key at once may each take what is pushed (decision 0033): so that spider runs alone.
-"""
+"""Each spider alone, and with three workers, where it is counted how often something is asked for."""
 
 STOCK_JOBDIR = Variant("stock-jobdir", {"JOBDIR": "job"})
 STOCK_REDIS = Variant(

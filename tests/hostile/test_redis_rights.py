@@ -36,6 +36,7 @@ def url_for(server: RedisServer, client: redis.Redis, *more: str) -> str:
 def test_a_whole_crawl_needs_no_more(
     site: StandIn, start: Start, server: RedisServer, client: redis.Redis
 ) -> None:
+    client.acl_log_reset()
     client.set("mine", "untouched")
     client.rpush("cars:start_urls", "/no-page")
     url = url_for(server, client)

@@ -37,18 +37,24 @@ class RedisServer(ServerProcess):
     data.
 
     `options` are lines of redis.conf, as in `{"maxmemory": "10mb"}`. Nothing is written to disk unless
-    `appendonly`.
+    `appendonly`. With `sentinel` it is a Sentinel that watches nobody.
     """
 
     def __init__(
-        self, name: str = "redis", *, appendonly: bool = False, options: Mapping[str, str] | None = None
+        self,
+        name: str = "redis",
+        *,
+        appendonly: bool = False,
+        sentinel: bool = False,
+        options: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
         self._binary = server_binaries()[name]
         self._directory = Path(tempfile.mkdtemp(prefix="redis-"))
+        self._sentinel = sentinel
+        kept = {} if sentinel else {"save": "", "appendonly": "yes" if appendonly else "no"}
         self._options = {
-            "save": "",
-            "appendonly": "yes" if appendonly else "no",
+            **kept,
             "dir": str(self._directory),
             "bind": "127.0.0.1",
             "logfile": str(self._directory / "server.log"),
@@ -61,7 +67,12 @@ class RedisServer(ServerProcess):
 
     def start(self) -> None:
         """Start the server, and wait until it has loaded its data."""
-        command = [self._binary, "--port", str(self.port)]
+        command = [self._binary]
+        if self._sentinel:
+            config = self._directory / "sentinel.conf"
+            config.touch()
+            command += [str(config), "--sentinel"]
+        command += ["--port", str(self.port)]
         for option, value in self._options.items():
             command += [f"--{option}", value]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

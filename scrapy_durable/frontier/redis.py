@@ -6,15 +6,16 @@ the only one. What the keys are is written in `lua/keys.lua`.
 
 The *seen set* holds the keys of what is done as 64-bit integers in 65,536 sets. Up to 512 integers a set is
 a sorted array of 8 bytes each, so that a URL costs about 9 bytes at ten million; above 33 million the sets
-turn into hash tables of some 80 bytes per URL, unless `set-max-intset-entries` is raised on the server. In
-a hundred million URLs, two with the same 64-bit fingerprint are to be expected 0.0003 times.
+turn into hash tables of some 80 bytes per URL, unless `set-max-intset-entries` is raised on the server,
+which a worker warns of in time. In a hundred million URLs, two with the same 64-bit fingerprint are to be
+expected 0.0003 times.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from scrapy_durable.exceptions import ConfigurationError, ForeignCrawl, FrontierLost, FrontierUnavailable
+from scrapy_durable.exceptions import ForeignCrawl, FrontierLost, FrontierUnavailable
 from scrapy_durable.frontier.contract import (
     Counts,
     CrawlState,
@@ -42,6 +43,8 @@ from scrapy_durable.frontier.redis_server import MemoryFull, RedisKeys, Script, 
 BATCH = 1000
 """Dead letters, or keys to remove, that one call of a script deals with: a few milliseconds for the server.
 """
+LOOK_EVERY = 100_000
+"""Acknowledgements of this worker between two looks whether the seen set outgrows its sets."""
 VERDICT_KEPT = 3600
 """Seconds for which a verdict is kept, from when it is published and again from `forget`."""
 
@@ -76,9 +79,6 @@ class RedisFrontier(RedisLogs):
         password, or has something else under the keys.
         """
         await self._keys.inspect()
-        if foreign := await self._keys.foreign_keys():
-            await self._keys.refuse_other_release()
-            raise ConfigurationError(f"{self._keys.place}: {foreign}")
         limits: list[str | int] = [self._default_limit.cap, microseconds(self._default_limit.interval)]
         for slot, limit in self._limits.items():
             limits += [slot, limit.cap, microseconds(limit.interval)]
@@ -104,6 +104,10 @@ class RedisFrontier(RedisLogs):
         its entries, which may be the children of what is acked, and the caller repeats the whole later.
         """
         number = self._number_of(outbox)
+        self._acknowledged += len(outbox.acks) + len(outbox.logged)
+        if self._acknowledged >= LOOK_EVERY:
+            self._acknowledged = 0
+            await self._keys.look_at_seen()
         try:
             reply = await self._exchange(EXCHANGE, outbox, want, number)
         except MemoryFull as error:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from errno import errorcode
 from hashlib import sha1
@@ -16,8 +16,11 @@ from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     AuthorizationError,
+    ClusterCrossSlotError,
+    InvalidResponse,
     NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
@@ -37,7 +40,7 @@ from scrapy_durable.exceptions import (
     FrontierUnavailable,
     OtherRelease,
 )
-from scrapy_durable.frontier.redis_messages import rows
+from scrapy_durable.frontier.redis_fitness import field, other_kind, seen_outgrown
 
 logger = logging.getLogger(__name__)
 
@@ -73,12 +76,13 @@ FIXED_KEYS = {
 
 STATE_VERSION = "3"
 """As in `lua/keys.lua`."""
-OLDEST_VERSION = (7, 0)
 START_TIMEOUT = 10.0
 """Seconds that a server which is there, but does not answer yet, is asked again for at start."""
 TRY_AGAIN = ("BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS", "UNKILLABLE")
 """Error codes of a server that may do the same thing later."""
 
+_NOT_TOLD = (NoPermissionError, FrontierRefused)
+"""What a hosted server answers to a question about itself."""
 _LONGEST_REASON = 200
 """Characters of what the system or the server says that are passed on."""
 
@@ -119,6 +123,9 @@ class RedisKeys:
         self._client = client
         self._prefix = f"{{{prefix}}}:".encode()
         self._fixed = [self._prefix + name.encode() for name in FIXED_KEYS]
+        self._is_known = False
+        """Which kind of server it is has been seen."""
+        self._has_warned = False
 
     @property
     def fixed(self) -> list[bytes]:
@@ -149,41 +156,77 @@ class RedisKeys:
 
     async def foreign_keys(self) -> str:
         """Which of the keys holds something of another type, put there by somebody else; "" when none does."""
-        for key, kind in zip(self._fixed, FIXED_KEYS.values(), strict=True):
-            try:
-                found = (await self.command("TYPE", key)).decode()
-            except NoPermissionError as error:
-                raise FrontierRefused(f"{self.place} does not let this user do it: {_why(error)}") from error
-            if found not in (kind, "none"):
-                return f"the key {key.decode()} is a {found}, not a {kind}, so somebody else has put it there"
+        return self._foreign_among(await self.together([("TYPE", key) for key in self._fixed]))
+
+    def _foreign_among(self, types: Sequence[Any]) -> str:
+        for key, kind, found in zip(self._fixed, FIXED_KEYS.values(), types, strict=True):
+            if isinstance(found, NoPermissionError):
+                raise FrontierRefused(f"{self.place} does not let this user do it: {_why(found)}") from found
+            if isinstance(found, Exception):
+                raise found
+            if found.decode() not in (kind, "none"):
+                return f"the key {key.decode()} is a {found.decode()}, not a {kind}, so somebody else has put it there"
         return ""
 
     async def command(self, *words: str | int | bytes) -> Any:
         """Send a command; raises the project's errors, but for those that the callers here know what to do
-        about.
+        about. Before the first one, `ConfigurationError` for a server of a kind that can hold no crawl.
         """
+        if not self._is_known:
+            [info] = await self.together([("INFO",)])
+            self._refuse_other_kinds(info)
         try:
             return await self._client.execute_command(*words, NEVER_DECODE=True)  # type: ignore[no-untyped-call]
         except (NoScriptError, NoPermissionError):
             raise
-        except (AuthenticationError, AuthorizationError) as error:
-            raise FrontierRefused(f"{self.place} refuses the user or password") from error
-        except OutOfMemoryError as error:
-            raise MemoryFull(f"the memory of {self.place} is full") from error
-        except (RedisConnectionError, RedisTimeoutError, ReadOnlyError) as error:
-            raise FrontierUnavailable(f"{self.place} does not answer: {_why(error)}") from error
-        except ResponseError as error:
-            if str(error).startswith("RELEASE "):
-                raise self.other_release(str(error).split()[1]) from error
-            if str(error).startswith("LOST"):
-                raise FrontierLost(f"the crawl is gone from {self.place}") from error
-            if "ACL failure in script" in str(error) or "user executing the script" in str(error):
-                raise FrontierRefused(f"{self.place} does not let this user do it: {_why(error)}") from error
-            if str(error).startswith(TRY_AGAIN):
-                raise FrontierUnavailable(f"{self.place} cannot do it now: {error}") from error
-            raise FrontierDamaged(_fault(self.place, str(error))) from error
         except RedisError as error:
-            raise FrontierError(f"{self.place}: {error}") from error
+            raise self._as_ours(error) from error
+
+    async def together(self, commands: Iterable[Sequence[str | int | bytes]]) -> list[Any]:
+        """Send several commands at once, for one round trip: the answer of each, or the error that `command` would have
+        raised.
+        """
+        pipeline = self._client.pipeline(transaction=False)
+        for words in commands:
+            pipeline.execute_command(*words, NEVER_DECODE=True)
+        try:
+            answers = await pipeline.execute(raise_on_error=False)
+        except NoPermissionError:
+            raise
+        except RedisError as error:
+            raise self._as_ours(error) from error
+        return [self._as_ours(answer) if isinstance(answer, RedisError) else answer for answer in answers]
+
+    def _as_ours(self, error: RedisError) -> Exception:
+        """The error of the project that it is; itself, where the callers here know what to do about it."""
+        said = str(error)
+        if isinstance(error, NoScriptError | NoPermissionError):
+            return error
+        if isinstance(error, AuthenticationError | AuthorizationError):
+            return FrontierRefused(f"{self.place} refuses the user or password")
+        if isinstance(error, OutOfMemoryError):
+            return MemoryFull(f"the memory of {self.place} is full")
+        if isinstance(error, AskError | ClusterCrossSlotError):
+            return FrontierRefused(f"{self.place} {other_kind({'redis_mode': 'cluster'})}")
+        if isinstance(error, InvalidResponse):
+            return FrontierRefused(
+                f"what answers as {self.place} is no Redis: give REDIS_URL the address of one"
+            )
+        if isinstance(error, RedisConnectionError | RedisTimeoutError | ReadOnlyError):
+            return FrontierUnavailable(f"{self.place} does not answer: {_why(error)}")
+        if not isinstance(error, ResponseError):
+            return FrontierError(f"{self.place}: {error}")
+        if said.startswith("RELEASE "):
+            return self.other_release(said.split()[1])
+        if said.startswith("LOST"):
+            return FrontierLost(f"the crawl is gone from {self.place}")
+        if "ACL failure in script" in said or "user executing the script" in said:
+            return FrontierRefused(f"{self.place} does not let this user do it: {_why(error)}")
+        if said.startswith(("unknown command", "ERR unknown command")):
+            return FrontierRefused(f"{self.place} lacks a command that is needed: {_why(error)}")
+        if said.startswith(TRY_AGAIN):
+            return FrontierUnavailable(f"{self.place} cannot do it now: {error}")
+        return FrontierDamaged(_fault(self.place, said))
 
     async def check(self) -> None:
         """Look whether the server is fit, and join nothing. One that loads its data or is slow is asked again for
@@ -199,41 +242,88 @@ class RedisKeys:
             await asyncio.sleep(0.2)
 
     async def inspect(self) -> None:
-        """Raise `ConfigurationError` for a server that would lose what it is given; warn of one that may."""
+        """Raise `ConfigurationError` for a server that can hold no crawl, would lose what it is given, or has something
+        else under the keys, and `OtherRelease`; warn of one that may lose it. One round trip.
+        """
         try:
-            version, policy, append_only = await self._read_server()
+            info, policy, append_only, *answers = await self.together(
+                [
+                    ("INFO",),
+                    ("CONFIG GET", "maxmemory-policy"),
+                    ("CONFIG GET", "appendonly"),
+                    *self._questions_of_seen(),
+                    *(("TYPE", key) for key in self._fixed),
+                ]
+            )
+            self._refuse_other_kinds(info)
+            if any(isinstance(answer, _NOT_TOLD) for answer in (info, policy, append_only)):
+                logger.warning(
+                    "%s does not show its configuration: whether it evicts keys is not known", self.place
+                )
+            else:
+                self._refuse_eviction(policy, append_only)
+            self._judge_seen(answers[:3])
+            if foreign := self._foreign_among(answers[3:]):
+                await self._refuse_other_release(answers[3])
+                raise ConfigurationError(f"{self.place}: {foreign}")
         except FrontierRefused as error:
             raise ConfigurationError(str(error)) from error
-        except NoPermissionError:
-            logger.warning(
-                "%s does not show its configuration: whether it evicts keys is not known", self.place
-            )
-            return
-        if version < OLDEST_VERSION:
-            raise ConfigurationError(f"{self.place} is older than Redis 7.0")
-        if policy != "noeviction":
+
+    def _refuse_other_kinds(self, info: Any) -> None:
+        """A server that does not tell is taken as it is."""
+        if not isinstance(info, _NOT_TOLD):
+            if isinstance(info, Exception):
+                raise info
+            if problem := other_kind(info):
+                raise ConfigurationError(f"{self.place} {problem}")
+        self._is_known = True
+
+    def _refuse_eviction(self, policy: Any, append_only: Any) -> None:
+        for answer in (policy, append_only):
+            if isinstance(answer, Exception):
+                raise answer
+        if (name := field(policy, "maxmemory-policy")) != "noeviction":
             raise ConfigurationError(
-                f"{self.place} has maxmemory-policy {policy}, which throws requests away when it is full; "
+                f"{self.place} has maxmemory-policy {name}, which throws requests away when it is full; "
                 "set it to noeviction"
             )
-        if append_only == "no":
+        if field(append_only, "appendonly") == "no":
             logger.warning(
                 "%s has no append-only file: what it holds is lost when it is killed (set appendonly to yes)",
                 self.place,
             )
 
-    async def _read_server(self) -> tuple[tuple[int, ...], str, str]:
-        """Version, eviction policy, and "yes" or "no" for the append-only file."""
-        info = await self.command("INFO", "server")
-        version = _field(info, "redis_version")
-        policy = await self.command("CONFIG GET", "maxmemory-policy")
-        append_only = await self.command("CONFIG GET", "appendonly")
-        numbers = tuple(int(part) for part in version.split(".")[:2])
-        return numbers, _field(policy, "maxmemory-policy"), _field(append_only, "appendonly")
+    async def look_at_seen(self) -> None:
+        """Warn, once, when the seen set is about to take ten times the memory for each request."""
+        self._judge_seen(await self.together(self._questions_of_seen()))
 
-    async def refuse_other_release(self) -> None:
-        """Raise `OtherRelease` for a crawl of another version, whatever its other keys are."""
-        if await self.command("TYPE", self._fixed[0]) == b"hash":
+    def _questions_of_seen(self) -> Sequence[Sequence[str | bytes]]:
+        bucket = self.bucket(0)
+        return (
+            ("CONFIG GET", "set-max-intset-entries"),
+            ("SCARD", bucket),
+            ("OBJECT", "ENCODING", bucket),
+        )
+
+    def _judge_seen(self, answers: Sequence[Any]) -> None:
+        config, members, encoding = (None if isinstance(one, Exception) else one for one in answers)
+        most = field(config, "set-max-intset-entries") if config is not None else ""
+        outgrown = seen_outgrown(members or 0, encoding, int(most) if most.isdigit() else None)
+        if outgrown is None or self._has_warned:
+            return
+        self._has_warned = True
+        seen, room, entries = outgrown
+        logger.warning(
+            "%s has seen some %d requests; beyond %d each takes ten times the memory: set set-max-intset-entries to %d",
+            self.place,
+            seen,
+            room,
+            entries,
+        )
+
+    async def _refuse_other_release(self, kind: bytes) -> None:
+        """Raise `OtherRelease` for a crawl of another version, whatever its other keys are; `kind` of its first key."""
+        if kind == b"hash":
             crawl_id, version = await self.command("HMGET", self._fixed[0], "id", "version")
             if crawl_id is not None and version != STATE_VERSION.encode():
                 raise self.other_release("0" if version is None else version.decode(errors="replace"))
@@ -287,19 +377,3 @@ def _fault(place: str, said: str) -> str:
             "has deleted or changed one; `scrapy queue forget`, and crawl again"
         )
     return f"{place}: {said[:500]!r}"
-
-
-def _field(reply: Any, name: str) -> str:
-    """The value of one field in an answer to INFO or CONFIG GET, in either version of the protocol; "" if
-    absent.
-    """
-    if isinstance(reply, dict):
-        fields = reply
-    elif isinstance(reply, bytes):
-        fields = dict(line.split(b":", 1) for line in reply.splitlines() if b":" in line)
-    else:
-        fields = dict(rows(reply, 2))
-    for key, value in fields.items():
-        if (key.decode() if isinstance(key, bytes) else key) == name:
-            return value.decode() if isinstance(value, bytes) else str(value)
-    return ""

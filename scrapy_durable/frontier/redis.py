@@ -38,7 +38,7 @@ from scrapy_durable.frontier.redis_messages import (
     read_workers,
     reading,
 )
-from scrapy_durable.frontier.redis_server import MemoryFull, RedisKeys, Script, load_script
+from scrapy_durable.frontier.redis_server import MemoryFull, RedisKeys, Script, load_script, other_release
 
 BATCH = 1000
 """Dead letters, or keys to remove, that one call of a script deals with: a few milliseconds for the server.
@@ -89,7 +89,7 @@ class RedisFrontier(RedisLogs):
                 await self._remove_keys(found.decode())
                 state, found, *rest = await self._keys.run(BEGIN, self._keys.fixed, arguments)
             if state == b"release":
-                raise self._keys.other_release(found.decode(errors="replace"))
+                raise other_release(self._keys.place, found.decode(errors="replace"))
             if state == b"foreign":
                 raise ForeignCrawl(self._keys.place, rest[0].decode(errors="replace"), identity)
             self._crawl_id = found.decode()

@@ -112,61 +112,13 @@ def load_script(operation: str, flags: str | None = None) -> Script:
     return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-class RedisKeys:
-    """The keys `{<prefix>}:…` on a server, which has a client of its own.
+class RedisConnection:
+    """Commands to a server, and what it says, as errors."""
 
-    `client` brings its own time-outs, which should be short, since a call lasts as long as they allow; its
-    retries are not needed and do no harm.
-    """
-
-    def __init__(self, client: Redis, *, prefix: str) -> None:
+    def __init__(self, client: Redis) -> None:
         self._client = client
-        self._prefix = f"{{{prefix}}}:".encode()
-        self._fixed = [self._prefix + name.encode() for name in FIXED_KEYS]
         self._is_known = False
         """Which kind of server it is has been seen."""
-        self._has_warned = False
-
-    @property
-    def fixed(self) -> list[bytes]:
-        """Those that every script gets, in their order; a list of one's own."""
-        return list(self._fixed)
-
-    def bucket(self, number: int) -> bytes:
-        """One of the sets of the seen set."""
-        return b"%bseen:%d" % (self._prefix, number)
-
-    def verdict(self, crawl_id: str) -> bytes:
-        """Where a crawl's verdict is."""
-        return b"%bverdict:%b" % (self._prefix, crawl_id.encode())
-
-    async def run(self, script: Script, keys: Sequence[bytes], arguments: Sequence[str | int | bytes]) -> Any:
-        """Call a script by its hash, or by its text when the server does not have it (any more)."""
-        try:
-            try:
-                return await self.command("EVALSHA", script.sha, len(keys), *keys, *arguments)
-            except NoScriptError:
-                return await self.command("EVAL", script.text, len(keys), *keys, *arguments)
-        except NoPermissionError as error:
-            raise FrontierRefused(f"{self.place} does not let this user do it: {_why(error)}") from error
-        except FrontierDamaged as error:
-            if foreign := await self.foreign_keys():
-                raise FrontierDamaged(f"{self.place}: {foreign}") from error
-            raise
-
-    async def foreign_keys(self) -> str:
-        """Which of the keys holds something of another type, put there by somebody else; "" when none does."""
-        return self._foreign_among(await self.together([("TYPE", key) for key in self._fixed]))
-
-    def _foreign_among(self, types: Sequence[Any]) -> str:
-        for key, kind, found in zip(self._fixed, FIXED_KEYS.values(), types, strict=True):
-            if isinstance(found, NoPermissionError):
-                raise FrontierRefused(f"{self.place} does not let this user do it: {_why(found)}") from found
-            if isinstance(found, Exception):
-                raise found
-            if found.decode() not in (kind, "none"):
-                return f"the key {key.decode()} is a {found.decode()}, not a {kind}, so somebody else has put it there"
-        return ""
 
     async def command(self, *words: str | int | bytes) -> Any:
         """Send a command; raises the project's errors, but for those that the callers here know what to do
@@ -217,7 +169,7 @@ class RedisKeys:
         if not isinstance(error, ResponseError):
             return FrontierError(f"{self.place}: {error}")
         if said.startswith("RELEASE "):
-            return self.other_release(said.split()[1])
+            return other_release(self.place, said.split()[1])
         if said.startswith("LOST"):
             return FrontierLost(f"the crawl is gone from {self.place}")
         if "ACL failure in script" in said or "user executing the script" in said:
@@ -227,6 +179,80 @@ class RedisKeys:
         if said.startswith(TRY_AGAIN):
             return FrontierUnavailable(f"{self.place} cannot do it now: {error}")
         return FrontierDamaged(_fault(self.place, said))
+
+    def _refuse_other_kinds(self, info: Any) -> None:
+        """A server that does not tell is taken as it is."""
+        if not isinstance(info, _NOT_TOLD):
+            if isinstance(info, Exception):
+                raise info
+            if problem := other_kind(info):
+                raise ConfigurationError(f"{self.place} {problem}")
+        self._is_known = True
+
+    @property
+    def place(self) -> str:
+        """The server's address, without user and password."""
+        known = self._client.connection_pool.connection_kwargs
+        return str(known.get("path") or f"Redis at {known.get('host')}:{known.get('port')}")
+
+    async def close(self) -> None:
+        """Close the client's connections."""
+        await self._client.aclose()
+
+
+class RedisKeys(RedisConnection):
+    """The keys `{<prefix>}:…` on a server, which has a client of its own.
+
+    `client` brings its own time-outs, which should be short, since a call lasts as long as they allow; its
+    retries are not needed and do no harm.
+    """
+
+    def __init__(self, client: Redis, *, prefix: str) -> None:
+        super().__init__(client)
+        self._prefix = f"{{{prefix}}}:".encode()
+        self._fixed = [self._prefix + name.encode() for name in FIXED_KEYS]
+        self._has_warned = False
+
+    @property
+    def fixed(self) -> list[bytes]:
+        """Those that every script gets, in their order; a list of one's own."""
+        return list(self._fixed)
+
+    def bucket(self, number: int) -> bytes:
+        """One of the sets of the seen set."""
+        return b"%bseen:%d" % (self._prefix, number)
+
+    def verdict(self, crawl_id: str) -> bytes:
+        """Where a crawl's verdict is."""
+        return b"%bverdict:%b" % (self._prefix, crawl_id.encode())
+
+    async def run(self, script: Script, keys: Sequence[bytes], arguments: Sequence[str | int | bytes]) -> Any:
+        """Call a script by its hash, or by its text when the server does not have it (any more)."""
+        try:
+            try:
+                return await self.command("EVALSHA", script.sha, len(keys), *keys, *arguments)
+            except NoScriptError:
+                return await self.command("EVAL", script.text, len(keys), *keys, *arguments)
+        except NoPermissionError as error:
+            raise FrontierRefused(f"{self.place} does not let this user do it: {_why(error)}") from error
+        except FrontierDamaged as error:
+            if foreign := await self.foreign_keys():
+                raise FrontierDamaged(f"{self.place}: {foreign}") from error
+            raise
+
+    async def foreign_keys(self) -> str:
+        """Which of the keys holds something of another type, put there by somebody else; "" when none does."""
+        return self._foreign_among(await self.together([("TYPE", key) for key in self._fixed]))
+
+    def _foreign_among(self, types: Sequence[Any]) -> str:
+        for key, kind, found in zip(self._fixed, FIXED_KEYS.values(), types, strict=True):
+            if isinstance(found, NoPermissionError):
+                raise FrontierRefused(f"{self.place} does not let this user do it: {_why(found)}") from found
+            if isinstance(found, Exception):
+                raise found
+            if found.decode() not in (kind, "none"):
+                return f"the key {key.decode()} is a {found.decode()}, not a {kind}, so somebody else has put it there"
+        return ""
 
     async def check(self) -> None:
         """Look whether the server is fit, and join nothing. One that loads its data or is slow is asked again for
@@ -268,15 +294,6 @@ class RedisKeys:
                 raise ConfigurationError(f"{self.place}: {foreign}")
         except FrontierRefused as error:
             raise ConfigurationError(str(error)) from error
-
-    def _refuse_other_kinds(self, info: Any) -> None:
-        """A server that does not tell is taken as it is."""
-        if not isinstance(info, _NOT_TOLD):
-            if isinstance(info, Exception):
-                raise info
-            if problem := other_kind(info):
-                raise ConfigurationError(f"{self.place} {problem}")
-        self._is_known = True
 
     def _refuse_eviction(self, policy: Any, append_only: Any) -> None:
         for answer in (policy, append_only):
@@ -326,22 +343,7 @@ class RedisKeys:
         if kind == b"hash":
             crawl_id, version = await self.command("HMGET", self._fixed[0], "id", "version")
             if crawl_id is not None and version != STATE_VERSION.encode():
-                raise self.other_release("0" if version is None else version.decode(errors="replace"))
-
-    def other_release(self, found: str) -> OtherRelease:
-        """The error that there is a crawl of version `found`."""
-        shown = found if found.isascii() and found.isdigit() and len(found) < 10 else "?"
-        return OtherRelease(self.place, shown, STATE_VERSION, "give it up with 'scrapy queue forget'")
-
-    @property
-    def place(self) -> str:
-        """The server's address, without user and password."""
-        known = self._client.connection_pool.connection_kwargs
-        return str(known.get("path") or f"Redis at {known.get('host')}:{known.get('port')}")
-
-    async def close(self) -> None:
-        """Close the client's connections."""
-        await self._client.aclose()
+                raise other_release(self.place, "0" if version is None else version.decode(errors="replace"))
 
 
 class MemoryFull(FrontierUnavailable):
@@ -377,3 +379,9 @@ def _fault(place: str, said: str) -> str:
             "has deleted or changed one; `scrapy queue forget`, and crawl again"
         )
     return f"{place}: {said[:500]!r}"
+
+
+def other_release(place: str, found: str) -> OtherRelease:
+    """The error that there is a crawl of version `found`."""
+    shown = found if found.isascii() and found.isdigit() and len(found) < 10 else "?"
+    return OtherRelease(place, shown, STATE_VERSION, "give it up with 'scrapy queue forget'")

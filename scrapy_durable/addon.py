@@ -25,6 +25,7 @@ _REPLACED = {
     "EXTENSIONS": {
         "scrapy.extensions.throttle.AutoThrottle": "scrapy_durable.throttle.extension.Throttle",
         "scrapy.extensions.feedexport.FeedExporter": "scrapy_durable.feeds.DurableFeeds",
+        "scrapy.extensions.spiderstate.SpiderState": "scrapy_durable.spider_state.SpiderState",
     },
 }
 """Components of Scrapy's, and what stands in their place: at their place in the order, switched off where they are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from scrapy_durable.engine import item_pipelines
+from scrapy_durable.engine import extensions, item_pipelines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class DurableStore(Protocol):
-    """An item pipeline that keeps records.
+    """An item pipeline, or an extension, that keeps what requests have brought.
 
-    It numbers the items that it receives: 1, 2, 3, …. A request whose items were among the first `received`
+    It numbers what it receives: 1, 2, 3, …. A request whose items were among the first `received`
     of every store is acknowledged once every store's `durable` has reached that number.
     """
 
@@ -59,8 +59,9 @@ class RemoteStore(Protocol):
 
 
 def durable_stores(crawler: Crawler) -> list[DurableStore]:
-    """The stores among the pipelines of a running crawl."""
-    return [store for store in item_pipelines(crawler) if isinstance(store, DurableStore)]
+    """The stores among the item pipelines and extensions of a running crawl."""
+    components = *item_pipelines(crawler), *extensions(crawler)
+    return [store for store in components if isinstance(store, DurableStore)]
 
 
 def remote_stores(crawler: Crawler) -> list[RemoteStore]:

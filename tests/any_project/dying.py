@@ -24,6 +24,7 @@ from scrapy_durable.frontier.sqlite import SqliteFrontier
 from scrapy_durable.item_log import ItemLog
 from scrapy_durable.keys import Keys
 from scrapy_durable.logged_items import LoggedItems
+from scrapy_durable.spider_state import SpiderState
 from scrapy_durable.start import SLOT
 from scrapy_durable.start_urls import StartUrls
 from scrapy_durable.storing import Stored
@@ -156,6 +157,11 @@ def confirm_before_the_flush() -> None:
 def forget_which_push_it_was() -> None:
     """What is made of a push again has other keys."""
     Keys.pushed = lambda self, children, push: None  # type: ignore[method-assign]
+
+
+def keep_the_state_until_the_end() -> None:
+    """As Scrapy's own extension does."""
+    SpiderState.received = property(lambda self: self.durable)  # type: ignore[assignment]
 
 
 def forget_before_the_feeds() -> None:

@@ -17,7 +17,8 @@ class DurableStore(Protocol):
     """An item pipeline, or an extension, that keeps what requests have brought.
 
     It numbers what it receives: 1, 2, 3, …. A request whose items were among the first `received`
-    of every store is acknowledged once every store's `durable` has reached that number.
+    of every store is acknowledged once every store's `durable` has reached that number. It has to get there by itself,
+    without another item: the crawl may wait for nothing else. A request that is done again brings its items again.
     """
 
     received: int

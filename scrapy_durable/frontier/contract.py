@@ -30,6 +30,7 @@ from scrapy_durable.frontier.views import (
     DeadLetter,
     HeldLease,
     LogStatus,
+    SlotUse,
     SlotWait,
     Status,
     WorkerStatus,
@@ -55,6 +56,7 @@ __all__ = [
     "Pause",
     "Retry",
     "SlotLimit",
+    "SlotUse",
     "SlotWait",
     "Status",
     "WorkerStatus",
@@ -303,8 +305,12 @@ class Frontier(Protocol):
         outbox object: if the first try did take effect, its answer is given again and nothing happens twice.
         """
 
-    async def status(self) -> Status:
-        """Counts, slots, callbacks and workers in one consistent read. Works without `begin`."""
+    async def status(self, leases: int = 0) -> Status:
+        """Everything there is to see, in one consistent read, with so many of the oldest leases. Works without `begin`.
+
+        What it costs a server grows with workers, leases, slots and callbacks, not with what is queued or delayed:
+        cheap enough to be asked every second.
+        """
 
     async def workers(self) -> list[WorkerStatus]:
         """What `status` says of workers, and of those that are forgotten there; cheap enough to be asked every few

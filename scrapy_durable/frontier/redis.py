@@ -144,9 +144,9 @@ class RedisFrontier(RedisLogs):
         messages = pack_outbox(outbox, keys, self._keys.bucket)
         return await self._keys.run(script, keys, [*head, *messages, self._log or ""])
 
-    async def status(self) -> Status:
-        """Counts, slots, callbacks and workers, from one script."""
-        reply = await self._keys.run(STATUS, self._keys.fixed, [self._offset()])
+    async def status(self, leases: int = 0) -> Status:
+        """Everything there is to see, from one script."""
+        reply = await self._keys.run(STATUS, self._keys.fixed, [self._offset(), leases])
         if not reply:
             return Status(None, Counts(0, 0, 0, 0, 0), 0, None, {}, {}, [], 0)
         with reading("the state of the crawl"):

@@ -21,6 +21,7 @@ from scrapy_durable.frontier.contract import (
     LogStatus,
     Outbox,
     Pace,
+    SlotUse,
     SlotWait,
     Status,
     WorkerStatus,
@@ -271,7 +272,9 @@ def _read_waits(flat: Sequence[Any]) -> Iterator[tuple[str, SlotWait]]:
 
 def read_status(reply: Any) -> Status:
     """Of `status.lua`."""
-    crawl_id, cells, past_due, oldest, workers, stale, identity, now, reasons, waits = reply
+    crawl_id, cells, past_due, oldest, workers, stale, identity, now, reasons, waits, uses, leases, logs = (
+        reply
+    )
     total = [0] * 5
     slots: dict[str, list[int]] = {}
     callbacks: dict[str, list[int]] = {}
@@ -296,4 +299,10 @@ def read_status(reply: Any) -> Status:
         dead_lettered=_read_reasons(reasons, "dead:"),
         waits=dict(_read_waits(waits)),
         now=now / 1e6,
+        in_flight={
+            slot.decode(): SlotUse(in_flight, cap, interval / 1e6)
+            for slot, cap, interval, in_flight in rows(uses, 4)
+        },
+        leases=read_held_leases(leases),
+        logs=read_logs(logs),
     )

@@ -71,10 +71,11 @@ FIXED_KEYS = {
     "logs": "hash",
     "accepted": "zset",
     "reasons": "hash",
+    "arrivals": "zset",
 }
 """The keys that every script gets, in the order of `lua/keys.lua`, with their types."""
 
-STATE_VERSION = "3"
+STATE_VERSION = "4"
 """As in `lua/keys.lua`."""
 START_TIMEOUT = 10.0
 """Seconds that a server which is there, but does not answer yet, is asked again for at start."""

@@ -85,9 +85,10 @@ class SealedFrontier:
         ]
         return replace(inbox, leases=leases)
 
-    async def status(self) -> Status:
+    async def status(self, leases: int = 0) -> Status:
         """As the frontier within."""
-        return await self._frontier.status()
+        status = await self._frontier.status(leases)
+        return replace(status, leases=self._opened_leases(status.leases, status.crawl_id or ""))
 
     async def workers(self) -> list[WorkerStatus]:
         """As the frontier within."""
@@ -96,10 +97,7 @@ class SealedFrontier:
     async def leases(self, limit: int = 1000) -> list[HeldLease]:
         """As the frontier within."""
         crawl_id = self._crawl_id or (await self.status()).crawl_id or ""
-        return [
-            replace(lease, payload=self._opened(lease.payload, crawl_id, lease.key))
-            for lease in await self._frontier.leases(limit)
-        ]
+        return self._opened_leases(await self._frontier.leases(limit), crawl_id)
 
     async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """As the frontier within."""
@@ -156,6 +154,9 @@ class SealedFrontier:
     async def close(self) -> None:
         """As the frontier within."""
         await self._frontier.close()
+
+    def _opened_leases(self, leases: list[HeldLease], crawl_id: str) -> list[HeldLease]:
+        return [replace(lease, payload=self._opened(lease.payload, crawl_id, lease.key)) for lease in leases]
 
     def _opened(self, payload: bytes, crawl_id: str, key: int) -> bytes:
         try:

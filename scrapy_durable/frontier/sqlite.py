@@ -11,6 +11,7 @@ leaves the frontier only after its records are durable in the stores, and repeat
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from scrapy_durable.exceptions import ForeignCrawl
 from scrapy_durable.frontier.contract import (
@@ -23,7 +24,7 @@ from scrapy_durable.frontier.contract import (
     WorkerStatus,
 )
 from scrapy_durable.frontier.report import pack_report
-from scrapy_durable.frontier.sqlite_logs import SqliteLogs
+from scrapy_durable.frontier.sqlite_logs import SqliteLogs, read_logs
 from scrapy_durable.frontier.sqlite_rotation import next_due
 from scrapy_durable.frontier.sqlite_statements import CRAWL, EXCHANGE, load_statements
 from scrapy_durable.frontier.sqlite_status import empty_status, read_leases, read_status, read_workers
@@ -113,12 +114,15 @@ class SqliteFrontier(SqliteLogs):
                 paces=paces,
             )
 
-    async def status(self) -> Status:
-        """Counts, slots, callbacks and workers in one reading transaction."""
+    async def status(self, leases: int = 0) -> Status:
+        """Everything there is to see, in one reading transaction."""
         if self._file.is_absent():
             return empty_status()
         with self._transaction(write=False) as db:
-            return read_status(db, self._time(db)[0], KEEP)
+            status = read_status(db, self._time(db)[0], KEEP)
+            return (
+                replace(status, leases=read_leases(db, leases), logs=read_logs(db)) if status.now else status
+            )
 
     async def workers(self) -> list[WorkerStatus]:
         """Of all workers of the crawl."""

@@ -17,6 +17,14 @@ from scrapy_durable.frontier.sqlite_statements import load_statements
 LOGS = load_statements("logs")
 
 
+def read_logs(db: sqlite3.Connection) -> list[LogStatus]:
+    """Those that have joined the crawl, by name."""
+    return [
+        LogStatus(name, worker, unconfirmed, bool(closed), bool(abandoned), last_seen)
+        for name, worker, unconfirmed, closed, abandoned, last_seen in db.execute(LOGS.list)
+    ]
+
+
 class SqliteLogs(SqliteCrawl):
     """What `SqliteFrontier` does for item logs; see the contract."""
 
@@ -52,10 +60,7 @@ class SqliteLogs(SqliteCrawl):
         if self._file.is_absent():
             return []
         with self._transaction(write=False) as db:
-            return [
-                LogStatus(name, worker, unconfirmed, bool(closed), bool(abandoned), last_seen)
-                for name, worker, unconfirmed, closed, abandoned, last_seen in db.execute(LOGS.list)
-            ]
+            return read_logs(db)
 
     async def abandon_log(self, name: str) -> int | None:
         """Give the log up; returns how many leases were unconfirmed."""

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
-from scrapy_durable.frontier.contract import Counts, HeldLease, SlotLimit, SlotWait, Status, WorkerStatus
+from scrapy_durable.frontier.contract import (
+    Counts,
+    HeldLease,
+    SlotLimit,
+    SlotUse,
+    SlotWait,
+    Status,
+    WorkerStatus,
+)
 from scrapy_durable.frontier.report import read_report
 from scrapy_durable.frontier.sqlite_books import Ledger
 from scrapy_durable.frontier.sqlite_statements import CRAWL, EXCHANGE, load_statements
 
 STATUS = load_statements("status")
 MOST_WAITS = 1000
-"""Slots held back by a time that are listed, and slots at their cap."""
+"""Slots held back by a time that are listed, slots at their cap, and slots with something in flight."""
+MOST_DUE = 1000
+"""Delayed elements whose time has come that are looked at: as many as an exchange would queue."""
 
 
 def read_status(db: sqlite3.Connection, now: float, keep: float) -> Status:
@@ -27,7 +38,7 @@ def read_status(db: sqlite3.Connection, now: float, keep: float) -> Status:
         cells[slot, callback] = Counter(queued=queued, done=done, delayed=delayed, dead=dead)
     for slot, callback, number in db.execute(STATUS.leased):
         cells[slot, callback].update(leased=number, queued=-number)
-    for slot, callback, number in db.execute(STATUS.due, (now,)):
+    for slot, callback, number in db.execute(STATUS.due, (now, MOST_DUE)):
         cells[slot, callback].update(queued=number, delayed=-number)
     total: Counter[str] = Counter()
     slots: dict[str, Counter[str]] = {}
@@ -36,6 +47,7 @@ def read_status(db: sqlite3.Connection, now: float, keep: float) -> Status:
         for sums in (total, slots.setdefault(slot, Counter()), callbacks.setdefault(callback, Counter())):
             sums.update(cell)
     oldest = db.execute(STATUS.oldest).fetchone()
+    limits = {name: SlotLimit(cap, interval) for name, cap, interval in db.execute(STATUS.limits)}
     return Status(
         crawl_id=row[0],
         total=_counts(total),
@@ -48,8 +60,14 @@ def read_status(db: sqlite3.Connection, now: float, keep: float) -> Status:
         identity=db.execute(CRAWL.identity).fetchone()[0],
         retried=dict(db.execute(STATUS.reasons, ("retry",))),
         dead_lettered=dict(db.execute(STATUS.reasons, ("dead",))),
-        waits=_read_waits(db, now),
+        waits=_read_waits(db, now, limits),
         now=now,
+        in_flight={
+            slot: SlotUse(
+                number, limits.get(slot, limits[""]).cap, max(limits.get(slot, limits[""]).interval, pace)
+            )
+            for slot, pace, number in db.execute(STATUS.in_flight, (MOST_WAITS,))
+        },
     )
 
 
@@ -61,9 +79,7 @@ def read_workers(db: sqlite3.Connection, since: float) -> list[WorkerStatus]:
     ]
 
 
-def _read_waits(db: sqlite3.Connection, now: float) -> dict[str, SlotWait]:
-    limits = {name: SlotLimit(cap, interval) for name, cap, interval in db.execute(STATUS.limits)}
-
+def _read_waits(db: sqlite3.Connection, now: float, limits: Mapping[str, SlotLimit]) -> dict[str, SlotWait]:
     def wait(slot: str, why: str, until: float | None, reason: str, pace: float, in_flight: int) -> SlotWait:
         limit = limits.get(slot, limits[""])
         return SlotWait(why, until, reason, limit.cap, max(limit.interval, pace), in_flight)

@@ -51,6 +51,9 @@ class Counts:
     queued: int
     """Due now or in the past and not leased; the delayed are not among them."""
     delayed: int
+    """Their time has not come. Of those whose time has come and that no exchange has seen since, a thousand count as
+    queued, and what is beyond as delayed still; `Status.past_due` has them all.
+    """
     leased: int
     dead: int
     done: int
@@ -93,6 +96,17 @@ class SlotWait:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotUse:
+    """How much a slot is asked, and may be."""
+
+    in_flight: int
+    cap: int
+    """0: no limit."""
+    interval: float
+    """Seconds between two leases, as limit and pace have it now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """Everything there is to see, from one consistent read."""
 
@@ -125,6 +139,12 @@ class Status:
     """
     now: float = 0.0
     """Seconds since the epoch by the frontier's clock, at this look; 0 when there is no crawl."""
+    in_flight: dict[str, SlotUse] = field(default_factory=dict)
+    """The slots with a request in flight, at most a thousand."""
+    leases: list[HeldLease] = field(default_factory=list)
+    """The oldest ones, as many as were asked for."""
+    logs: list[LogStatus] = field(default_factory=list)
+    """As `Frontier.logs`."""
 
 
 @dataclass(frozen=True, slots=True)

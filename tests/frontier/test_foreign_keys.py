@@ -20,6 +20,7 @@ HARMLESS_WHEN_DELETED = {
     "paused",
     "tally",  # the figures of `scrapy queue status`
     "ages",
+    "arrivals",
     "workers",
     "replies",
     "paces",

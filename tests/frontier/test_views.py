@@ -17,6 +17,7 @@ from scrapy_durable.frontier.contract import (
     Pause,
     Retry,
     SlotLimit,
+    SlotUse,
     SlotWait,
 )
 from scrapy_durable.frontier.reasons import LEASE_EXPIRED, LONGEST, MOST_KINDS, OTHER, kind_of
@@ -328,3 +329,39 @@ async def test_counts_by_reason_that_are_none_of_ours_are_said_or_shown_as_text(
         client.hset("{test}:reasons", "retry:a", value)
     with pytest.raises(FrontierDamaged, match="cannot be read"):
         await frontier.status()
+
+
+# The status, as a whole.
+
+
+async def test_the_status_has_the_oldest_leases_and_the_logs_of_the_same_moment(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.join_log("w1")
+    await frontier.exchange(entries(1, 2, 3), 3)
+    status = await frontier.status(2)
+    assert status.leases == await frontier.leases(2)
+    assert [lease.key for lease in status.leases] == [1, 2]
+    assert status.logs == await frontier.logs()
+    assert [log.name for log in status.logs] == ["w1"]
+    assert (await frontier.status()).leases == []
+
+
+async def test_the_status_says_how_much_each_site_is_asked_and_may_be(backend: Backend) -> None:
+    limits = {"b": SlotLimit(5, 2.0)}
+    frontier = await begun(backend, cap=3, limits=limits)
+    await frontier.exchange(entries(1, 2, slot="a"), 2)
+    inbox = await frontier.exchange(entries(3, slot="b"), 1)
+    await frontier.exchange(Outbox(paces={"a": PaceChange(0, 0.25)}), 0)
+    assert (await frontier.status()).in_flight == {"a": SlotUse(2, 3, 0.25), "b": SlotUse(1, 5, 2.0)}
+    await frontier.exchange(Outbox(downloaded=held(*inbox.leases)), 0)
+    assert set((await frontier.status()).in_flight) == {"a"}, "what is answered is not in flight"
+
+
+async def test_of_many_that_nobody_has_fetched_a_thousand_are_counted_as_queued(backend: Backend) -> None:
+    frontier = await begun(backend)
+    await frontier.exchange(entries(*range(1200), delay=5), 0)
+    backend.advance(10)
+    status = await frontier.status()
+    assert (status.total.queued, status.total.delayed, status.past_due) == (1000, 200, 1200)
+    await frontier.exchange(Outbox(), 0)
+    assert (await counts(frontier)) == Counts(queued=1200, delayed=0, leased=0, dead=0, done=0)

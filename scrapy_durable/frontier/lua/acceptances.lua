@@ -71,3 +71,17 @@ local function log_of(name, worker, nonce)
     if state == ABANDONED then return nil, true end
     return {name = name, number = number, state = state, nonce = nonce, worker = worker}
 end
+
+-- The rows of all logs: {name, worker that joined it last, unconfirmed tokens, state, microseconds since the epoch when that worker was
+-- last heard of (text; "0": not known), ...}.
+local function rows_of_logs()
+    local rows = {}
+    local logs = redis.call('HGETALL', LOGS)
+    for i = 1, #logs, 2 do
+        local number, state, _, worker = unpack_log(logs[i + 1])
+        local n = #rows
+        rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4] = logs[i], worker, count_unconfirmed(number), state
+        rows[n + 5] = redis.call('HGET', WORKERS, worker) or '0'
+    end
+    return rows
+end

@@ -32,6 +32,7 @@
 -- 24 logs       hash    name of an item log to its number (from 1), state, the worker that joined it last and the nonce of that; none leaves it
 -- 25 accepted   zset    tokens that a log has not confirmed, by the number of the log and the order of acceptance
 -- 26 reasons    hash    "retry:<kind of reason>" and "dead:<kind of reason>" to how often since the crawl began
+-- 27 arrivals   zset    the seconds that `ages` has, by themselves: the first is that of the oldest that waits
 --
 -- A slot that may have something ready is in exactly one place: in `rotation`, in `held`, or nowhere because it is at its
 -- cap, until one of its leases is no longer in flight. So its pause and its turn never get in each other's way.
@@ -43,12 +44,12 @@ local CRAWL, NAMES, ELEMENTS, ATTEMPTS, READY, DELAYED = KEYS[1], KEYS[2], KEYS[
 local OVERDUE, LEASES, DEADLINES, IN_FLIGHT, ROTATION, HELD = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local PAUSED, DEAD, DEATHS, TALLY, AGES = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local WORKERS, REPLIES, LIMITS, PACES, GAPS = KEYS[18], KEYS[19], KEYS[20], KEYS[21], KEYS[22]
-local REPORTS, LOGS, ACCEPTED, REASONS = KEYS[23], KEYS[24], KEYS[25], KEYS[26]
-local FIXED = 26
+local REPORTS, LOGS, ACCEPTED, REASONS, ARRIVALS = KEYS[23], KEYS[24], KEYS[25], KEYS[26], KEYS[27]
+local FIXED = 27
 
 -- The version of all that is kept here, payloads included: raised by one with each change of it. A crawl of another one is refused,
 -- so the key `crawl` with its fields `id` and `version` is the same in every version. One that has none is of version 0.
-local VERSION = '3'
+local VERSION = '4'
 
 local HOUR = 3600 * 1000000
 local DECADE = 10 * 365 * 24 * HOUR

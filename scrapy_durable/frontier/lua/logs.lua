@@ -13,13 +13,4 @@ if other then return of_other_release(other) end
 if not redis.call('HGET', CRAWL, 'id') then return {} end
 local contradiction = damage_of_logs()
 if contradiction then return damaged(contradiction) end
-
-local rows = {}
-local logs = redis.call('HGETALL', LOGS)
-for i = 1, #logs, 2 do
-    local number, state, _, worker = unpack_log(logs[i + 1])
-    local n = #rows
-    rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4] = logs[i], worker, count_unconfirmed(number), state
-    rows[n + 5] = redis.call('HGET', WORKERS, worker) or '0'
-end
-return rows
+return rows_of_logs()

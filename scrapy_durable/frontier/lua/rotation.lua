@@ -59,16 +59,15 @@ local function count_waiting(arrival, change)
     waiting[second] = (waiting[second] or 0) + change
 end
 
--- Add these changes to the numbers of a hash; a number that comes to nothing leaves it.
-local function add_up(key, changes)
-    for field, change in pairs(changes) do
-        if change ~= 0 and redis.call('HINCRBY', key, field, change) <= 0 then
-            redis.call('HDEL', key, field)
+local function store_waiting()
+    for second, change in pairs(waiting) do
+        local number = change ~= 0 and redis.call('HINCRBY', AGES, second, change)
+        if number and number <= 0 then
+            redis.call('HDEL', AGES, second)
+            redis.call('ZREM', ARRIVALS, second)
+        elseif number == change then
+            redis.call('ZADD', ARRIVALS, second, second)
         end
     end
-end
-
-local function store_waiting()
-    add_up(AGES, waiting)
     waiting = {}
 end

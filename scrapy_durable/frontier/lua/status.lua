@@ -1,12 +1,13 @@
 -- Every count of the crawl, at one moment. Reads only.
 --
--- Walks along the leases, the delayed elements whose time has come, the slots that are held back, and those with a request in
--- flight; all else is counted already.
+-- Walks along the leases, the counts of slots and callbacks, the slots with a request in flight, and bounded numbers of delayed elements
+-- whose time has come and of slots that are held back. What it costs does not grow with what is queued or delayed.
 --
--- Uses: rotation.lua limits.lua
+-- Uses: rotation.lua limits.lua acceptances.lua held_leases.lua
 -- Flags: no-writes
 -- KEYS  as in keys.lua
 -- ARGV  1 offset of the clock (microseconds; tests only)
+--       2 most leases to return
 -- Returns {} when there is no crawl, else
 --         {crawl's id,
 --          cells {slot, callback, queued, delayed, leased, dead, done, ...},
@@ -19,7 +20,10 @@
 --          microseconds since the epoch by the crawl's clock,
 --          how often {"retry:<kind of reason>" or "dead:<kind of reason>", number (text), ...},
 --          slots that wait, at most 1000 of each kind {slot, why ("pause", "interval" or "cap"), microseconds since the epoch
---              when that is over (0: not known), reason of the pause, cap, interval (microseconds), leases in flight, ...}}
+--              when that is over (0: not known), reason of the pause, cap, interval (microseconds), leases in flight, ...},
+--          slots with something in flight, at most 1000 {slot, cap, interval (microseconds), leases in flight, ...},
+--          the oldest leases, as in held_leases.lua,
+--          item logs, as in acceptances.lua}
 -- Error RELEASE when the crawl is of another version.
 
 local other = other_version()
@@ -57,14 +61,17 @@ local function move(prefix, from, to)
 end
 
 local holds = {}
-for _, lease in ipairs(redis.call('HVALS', LEASES)) do
-    local worker = holder_of(lease)
+local leased = redis.call('HGETALL', LEASES)
+for i = 2, #leased, 2 do
+    local worker = holder_of(leased[i])
     holds[worker] = (holds[worker] or 0) + 1
-    move(prefix_of(lease), QUEUED, LEASED)
+    move(prefix_of(leased[i]), QUEUED, LEASED)
 end
-local due = redis.call('ZRANGEBYSCORE', DELAYED, '-inf', decimal(now))
+-- As many as an exchange would queue.
+local MOST_DUE = 1000
+local due = redis.call('ZRANGEBYSCORE', DELAYED, '-inf', decimal(now), 'LIMIT', 0, MOST_DUE)
 for _, member in ipairs(due) do move(member, DELAYED_ONES, QUEUED) end
-local past_due = redis.call('SCARD', OVERDUE) + #due
+local past_due = redis.call('SCARD', OVERDUE) + redis.call('ZCOUNT', DELAYED, '-inf', decimal(now))
 
 local rows = {}
 for _, one in pairs(cells) do
@@ -74,9 +81,8 @@ for _, one in pairs(cells) do
 end
 
 local oldest = -1
-for _, second in ipairs(redis.call('HKEYS', AGES)) do
-    oldest = math.max(oldest, math.floor(now / 1000000) - tonumber(second))
-end
+local first = redis.call('ZRANGE', ARRIVALS, 0, 0)[1]
+if first then oldest = math.max(0, math.floor(now / 1000000) - tonumber(first)) end
 
 local workers = {}
 local seen = redis.call('HGETALL', WORKERS)
@@ -115,10 +121,15 @@ for _, slot in ipairs(redis.call('ZRANGEBYSCORE', HELD, '(' .. decimal(now), '+i
     end
 end
 
-local flights = redis.call('HGETALL', IN_FLIGHT)
+local flights, uses = redis.call('HGETALL', IN_FLIGHT), {}
 for i = 1, #flights, 2 do
     local slot = flights[i]
-    local cap = limit_of(slot, redis.call('HGET', NAMES, 'slot#' .. slot), usual, false)
+    local name = redis.call('HGET', NAMES, 'slot#' .. slot)
+    local cap, interval = limit_of(slot, name, usual, true)
+    local n = #uses
+    if n < 4 * MOST_WAITS then
+        uses[n + 1], uses[n + 2], uses[n + 3], uses[n + 4] = name, cap, interval, tonumber(flights[i + 1])
+    end
     if cap > 0 and tonumber(flights[i + 1]) >= cap and #waits < 14 * MOST_WAITS and not waiting_already[slot]
         and has_ready(tonumber(slot)) then
         note_wait(slot, 'cap', 0, '')
@@ -126,4 +137,5 @@ for i = 1, #flights, 2 do
 end
 
 local stale, identity = tonumber(redis.call('HGET', CRAWL, 'stale') or 0), redis.call('HGET', CRAWL, 'identity') or ''
-return {crawl_id, rows, past_due, oldest, workers, stale, identity, now, redis.call('HGETALL', REASONS), waits}
+return {crawl_id, rows, past_due, oldest, workers, stale, identity, now, redis.call('HGETALL', REASONS), waits, uses,
+    rows_of_leases(leased, tonumber(ARGV[2])), rows_of_logs()}

@@ -9,10 +9,11 @@ SELECT slot.name, callback.name, count(*)
 FROM work JOIN slot ON slot.id = work.slot JOIN callback ON callback.id = work.callback
 WHERE state = 2 GROUP BY work.slot, work.callback;
 
--- :due Delayed, but their time has come; a walk along those that no exchange has seen since.
+-- :due Delayed, but their time has come; a walk along those that no exchange has seen since, at most so many.
 SELECT slot.name, callback.name, count(*)
-FROM work JOIN slot ON slot.id = work.slot JOIN callback ON callback.id = work.callback
-WHERE state = 1 AND not_before <= ? GROUP BY work.slot, work.callback;
+FROM (SELECT slot, callback FROM work WHERE state = 1 AND not_before <= ? ORDER BY not_before LIMIT ?) AS due
+JOIN slot ON slot.id = due.slot JOIN callback ON callback.id = due.callback
+GROUP BY due.slot, due.callback;
 
 -- :past_due Elements whose time was set and has come, and that nobody has fetched.
 SELECT (SELECT count(*) FROM work WHERE state = 0 AND not_before > 0)
@@ -46,3 +47,7 @@ FROM slot WHERE held_until > ? ORDER BY held_until LIMIT ?;
 SELECT name, pace, count(*) FROM work JOIN slot ON slot.id = work.slot
 WHERE state = 2 AND downloaded = 0 AND EXISTS (SELECT 1 FROM work AS other WHERE other.slot = slot.id AND other.state = 0)
 GROUP BY slot.id;
+
+-- :in_flight Slots with leases in flight, a walk along these; at most so many.
+SELECT name, pace, count(*) FROM work JOIN slot ON slot.id = work.slot
+WHERE state = 2 AND downloaded = 0 GROUP BY slot.id LIMIT ?;

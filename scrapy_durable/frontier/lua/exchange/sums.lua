@@ -36,8 +36,13 @@ local function count_in_flight(slot, change)
     flights[slot] = (flights[slot] or 0) + change
 end
 
+-- A number that comes to nothing leaves the hash.
 local function store_in_flight()
-    add_up(IN_FLIGHT, flights)
+    for slot, change in pairs(flights) do
+        if change ~= 0 and redis.call('HINCRBY', IN_FLIGHT, slot, change) <= 0 then
+            redis.call('HDEL', IN_FLIGHT, slot)
+        end
+    end
     flights = {}
 end
 

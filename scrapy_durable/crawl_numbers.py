@@ -11,6 +11,20 @@ KEPT, TOTAL, REQUESTS, LEFT = "kept", "total", "requests", "left"
 """What a worker reports: different items that it has passed on and acknowledged, items that there are (0: it was
 not told), requests that it has made, and 1 when it has left in good order.
 """
+ANSWERS, LATENCY_MS, FAILED, BYTES, ITEMS = (
+    "crawl:answers",
+    "crawl:latency_ms",
+    "crawl:failed",
+    "crawl:bytes",
+    "crawl:items",
+)
+"""Sums that only grow: answers of any status, milliseconds that these took all together, downloads that brought none
+or a status from 400 on, bytes of their bodies as they came, items passed on. Who looks twice has the rates between.
+"""
+LOG_BYTES, LOG_FULL = "crawl:log_bytes", "crawl:log_full"
+"""Bytes of items on the worker's disk that a feed still needs, and 1 while these are too many to go on."""
+BEHIND = "crawl:behind:"
+"""In front of a database's name: records that it has not got yet."""
 
 
 @dataclass(frozen=True, slots=True)

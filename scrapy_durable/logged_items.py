@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from scrapy import signals
 
 from scrapy_durable import engine
+from scrapy_durable.crawl_numbers import LOG_BYTES, LOG_FULL
 from scrapy_durable.disk import write_atomically
 from scrapy_durable.exceptions import ConfigurationError, cause
 from scrapy_durable.frontier.build import is_shared, make_jobdir
@@ -131,6 +132,11 @@ class LoggedItems(Participant):
     def lost(self) -> int:
         """Items that could not be serialized, and are lost with a process that was killed."""
         return self.log.lost
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """For all to see, by the names of `crawl_numbers`."""
+        return {LOG_BYTES: self.log.size, LOG_FULL: int(self.is_full)}
 
     # Opening and closing
 

@@ -112,6 +112,7 @@ class FrontierScheduler(BaseScheduler):
             lease_seconds=config.lease_seconds,
             shared=shared,
             kept=lambda: self._leases.kept,
+            more=lambda: self.items.numbers if self.items else {},
         )
         self.keys = Keys(crawler.request_fingerprinter.fingerprint, name, derive=not declared)
         is_element = resumable and not declared and has_middleware(crawler)

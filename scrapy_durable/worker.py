@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from scrapy_durable.crawl_numbers import KEPT, LEFT
+from scrapy_durable.answers import Answers
+from scrapy_durable.crawl_numbers import BEHIND, KEPT, LEFT
 from scrapy_durable.participants import Participant
 from scrapy_durable.stores import remote_stores
 from scrapy_durable.waiting import is_of_a_store, numbers
@@ -35,9 +36,10 @@ class Worker(Participant):
         lease_seconds: float,
         shared: bool,
         kept: Callable[[], int],
+        more: Callable[[], Mapping[str, int]],
     ) -> None:
         """`reported_stats`: Scrapy's stats by the names that they are reported under; `kept` says how many items a kill
-        would not have it read again.
+        would not have it read again, `more` what else this worker reports.
         """
         self.name = name
         self.lease_seconds = lease_seconds
@@ -50,6 +52,8 @@ class Worker(Participant):
         self._clock = clock
         self._shared = shared
         self._kept = kept
+        self._more = more
+        self._answers = Answers(crawler)
         self._report: dict[str, int] = {}
         self._crawl_ended = False
         self._next_read = 0.0
@@ -101,12 +105,19 @@ class Worker(Participant):
         """What waits for a database, then the numbers: what is acknowledged because it is on this machine's disk is
         counted in the same exchange.
         """
-        waiting = {
-            name: number for store in remote_stores(self._crawler) for name, number in numbers(store).items()
-        }
+        stores = remote_stores(self._crawler)
+        waiting = {name: number for store in stores for name, number in numbers(store).items()}
+        behind = {f"{BEHIND}{store.name}": store.undelivered for store in stores}
         for name in [name for name in self._report if is_of_a_store(name) and name not in waiting]:
             del self._report[name]  # a report has a bound, and there may have been many in the course of time
-        for name, number in {**waiting, **self.own_numbers, KEPT: self._kept()}.items():
+        for name, number in {
+            **waiting,
+            **self.own_numbers,
+            **self._answers.numbers,
+            **behind,
+            **self._more(),
+            KEPT: self._kept(),
+        }.items():
             self.report(name, number)
 
     def crawl_ended(self) -> None:

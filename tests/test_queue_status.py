@@ -21,7 +21,8 @@ from scrapy_durable.frontier.contract import (
     Status,
 )
 from scrapy_durable.frontier.sqlite import SqliteFrontier
-from scrapy_durable.queue_status import status_lines
+from scrapy_durable.status.lines import status_lines
+from scrapy_durable.status.report import report_of
 from tests.standin import ROOT
 
 SECONDS = 120
@@ -29,13 +30,17 @@ NOTHING = Counts(0, 0, 0, 0, 0)
 
 
 def shown(leases: list[HeldLease] | None = None, **facts: object) -> list[str]:
-    empty = Status("crawl", NOTHING, 0, None, {}, {}, [], 0, now=1000.0)
-    plain = list(status_lines(empty, []))
-    told = Status("crawl", NOTHING, 0, None, {}, {}, [], 0, now=1000.0, **facts)  # type: ignore[arg-type]
-    return [line for line in status_lines(told, leases or []) if line not in plain]
+    """The lines that these facts bring."""
+    slots = dict.fromkeys(facts.get("waits", {}), NOTHING)  # type: ignore[call-overload]
+
+    def lines(**more: object) -> list[str]:
+        status = Status("crawl", NOTHING, 0, None, slots, {}, [], 0, now=1000.0, **more)  # type: ignore[arg-type]
+        return list(status_lines(report_of(status, None, 60.0, {})))
+
+    return [line for line in lines(leases=leases or [], **facts) if line not in lines()]
 
 
-def test_each_way_to_wait_has_its_words_and_the_longest_is_first() -> None:
+def test_each_way_to_wait_has_its_words() -> None:
     assert shown(
         waits={
             "a": SlotWait("cap", None, "", 8, 0.0, 8),
@@ -44,16 +49,17 @@ def test_each_way_to_wait_has_its_words_and_the_longest_is_first() -> None:
             "d": SlotWait("pause", 1002.0, "", 8, 2.0, 0),
         }
     ) == [
-        "slot c waits 60.0 s: paused, the site asks to wait",
-        "slot d waits 2.0 s: paused",
-        "slot b waits 1.5 s: one request in 2 s",
-        "slot a waits for an answer: 8 requests are in flight, of 8 at most",
+        "slot a: 8 in flight of 8; waits: all 8 places are taken",
+        "slot b: 1 in flight of 8, one request in 2 s; waits 1.5 s",
+        "slot c: 0 in flight of 8, one request in 2 s; waits: the site asks to wait, 60 s left",
+        "slot d: 0 in flight of 8, one request in 2 s; waits: paused, 2.0 s left",
     ]
 
 
 def test_of_many_sites_and_reasons_the_first_are_shown() -> None:
     lines = shown(waits={f"s{n:02}": SlotWait("pause", 1001.0 + n, "", 0, 0.0, 0) for n in range(25)})
-    assert (len(lines), lines[0], lines[-1]) == (21, "slot s24 waits 25.0 s: paused", "5 more slots wait")
+    assert (len(lines), lines[0]) == (21, "slot s00: 0 in flight; waits: paused, 1.0 s left")
+    assert lines[-1] == "5 more slots are asked, or wait"
     lines = shown(retried={f"fault {n:02}": n for n in range(1, 13)})
     assert lines[0] == "queued again 12 times: fault 12"
     assert lines[-1] == "queued again 3 times: for 2 other reasons"
@@ -95,7 +101,7 @@ def test_the_command_shows_it_to_people_and_to_machines(tmp_path: Path) -> None:
         return done.stdout
 
     told = queue_status()
-    assert "s: paused, the site asks to wait\n" in told
+    assert "slot a: 1 in flight; waits: the site asks to wait, 12 d left\n" in told
     assert "queued again 1 times: status 503\n" in told
     assert "dead-lettered 1 times: status 404\n" in told
     assert " ago to w1, attempt 1: https://a/2\n" in told

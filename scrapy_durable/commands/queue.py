@@ -25,11 +25,20 @@ from scrapy_durable.exceptions import (
 from scrapy_durable.frontier.build import build_frontier, is_resumable, is_shared
 from scrapy_durable.frontier.contract import DeadLetter, Frontier
 from scrapy_durable.plain import plain, plain_json, show
-from scrapy_durable.queue_status import status_json, status_lines, url_of
+from scrapy_durable.status.document import status_document
+from scrapy_durable.status.lines import status_lines
+from scrapy_durable.status.looking import build_looker
+from scrapy_durable.status.words import address
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
+    from scrapy_durable.status.report import Report
+
+_BETWEEN_LOOKS = 1.0
+"""Seconds."""
+_LIVELY = 60.0
+"""Seconds since a worker was heard of, after which nothing is expected to happen while somebody waits."""
 _ACTIONS = ("status", "dead", "retry-dead", "drop-dead", "abandon WORKER", "forget")
 
 
@@ -70,7 +79,8 @@ class Command(ScrapyCommand):
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
             spider = opts.spider or _only_spider(self.settings)
-            self.exitcode = asyncio.run(_act(_frontier(self.settings, spider), action, names, opts))
+            frontier = _frontier(self.settings, spider)
+            self.exitcode = asyncio.run(_act(frontier, self.settings, action, names, opts))
         except (ConfigurationError, ForeignFile, FrontierRefused, OtherRelease) as error:
             self.exitcode = 2
             show(sys.stderr, f"error: {error}")
@@ -99,12 +109,14 @@ def _frontier(settings: BaseSettings, spider: str) -> Frontier:
     return build_frontier(settings, worker="scrapy-queue", spider=spider)
 
 
-async def _act(frontier: Frontier, action: str, names: list[str], opts: argparse.Namespace) -> int:
+async def _act(
+    frontier: Frontier, settings: BaseSettings, action: str, names: list[str], opts: argparse.Namespace
+) -> int:
     """Do it and print what was done; returns the exit status."""
     try:
         if action == "status":
-            status, leases = await frontier.status(), await frontier.leases(opts.limit)
-            show(sys.stdout, *(status_json(status, leases) if opts.json else status_lines(status, leases)))
+            report = await _report(frontier, settings, opts.limit)
+            show(sys.stdout, *(_json(status_document(report)) if opts.json else status_lines(report)))
         elif action == "dead":
             letters = await frontier.dead_letters(opts.limit)
             show(sys.stdout, *(_dead_as_json(letters) if opts.json else _dead_lines(letters)))
@@ -124,6 +136,16 @@ async def _act(frontier: Frontier, action: str, names: list[str], opts: argparse
     finally:
         await frontier.close()
     return 0
+
+
+async def _report(frontier: Frontier, settings: BaseSettings, leases: int) -> Report:
+    """From two looks while somebody works on the crawl, so that it has rates; else from one."""
+    looker = build_looker(frontier, settings)
+    report = await looker.look(leases)
+    if any(not worker.has_left and worker.silent < _LIVELY for worker in report.workers):
+        await asyncio.sleep(_BETWEEN_LOOKS)
+        report = await looker.look(leases)
+    return report
 
 
 async def _abandon(frontier: Frontier, name: str, opts: argparse.Namespace) -> int:
@@ -174,13 +196,13 @@ def _dead_lines(letters: list[DeadLetter]) -> Iterator[str]:
     for letter in letters:
         when = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(letter.died_at))
         yield f"{when}  {letter.callback}  after {letter.attempts}: {letter.reason}"
-        yield f"    {url_of(letter.payload)}"
+        yield f"    {address(letter.payload)}"
 
 
 def _dead_as_json(letters: list[DeadLetter]) -> list[str]:
     rows = [
         {
-            "url": url_of(letter.payload),
+            "url": address(letter.payload),
             "callback": letter.callback,
             "slot": letter.slot,
             "attempts": letter.attempts,
@@ -190,4 +212,8 @@ def _dead_as_json(letters: list[DeadLetter]) -> list[str]:
         }
         for letter in letters
     ]
-    return plain_json(rows, orjson.OPT_INDENT_2).decode().split("\n")
+    return _json(rows)
+
+
+def _json(document: object) -> list[str]:
+    return plain_json(document, orjson.OPT_INDENT_2).decode().split("\n")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import orjson
 
-MOST_NAMES = 32
+MOST_NAMES = 64
 LONGEST_NAME = 100
 """Characters, all of them ASCII."""
 LEAST, MOST = -(2**63), 2**63 - 1

@@ -48,7 +48,57 @@ class Seal(Signer):
         return document
 
 
-class SealedFrontier:
+class _Passed:
+    """What goes to another frontier as it is."""
+
+    _frontier: Frontier
+
+    async def time(self) -> float:
+        """As the frontier within."""
+        return await self._frontier.time()
+
+    async def workers(self) -> list[WorkerStatus]:
+        """As the frontier within."""
+        return await self._frontier.workers()
+
+    async def retry_dead(self) -> int:
+        """As the frontier within."""
+        return await self._frontier.retry_dead()
+
+    async def drop_dead(self) -> int:
+        """As the frontier within."""
+        return await self._frontier.drop_dead()
+
+    async def join_log(self, log: str) -> list[int]:
+        """As the frontier within."""
+        return await self._frontier.join_log(log)
+
+    async def close_log(self) -> None:
+        """As the frontier within."""
+        await self._frontier.close_log()
+
+    async def logs(self) -> list[LogStatus]:
+        """As the frontier within."""
+        return await self._frontier.logs()
+
+    async def abandon_log(self, name: str) -> int | None:
+        """As the frontier within."""
+        return await self._frontier.abandon_log(name)
+
+    async def elect_finisher(self) -> bool:
+        """As the frontier within."""
+        return await self._frontier.elect_finisher()
+
+    async def forget(self) -> None:
+        """As the frontier within."""
+        await self._frontier.forget()
+
+    async def close(self) -> None:
+        """As the frontier within."""
+        await self._frontier.close()
+
+
+class SealedFrontier(_Passed):
     """Signs what goes into another frontier, and hands on what is signed; the rest cannot be read back by `codec`."""
 
     def __init__(self, frontier: Frontier, seal: Seal) -> None:
@@ -56,10 +106,6 @@ class SealedFrontier:
         self._seal = seal
         self._crawl_id = ""
         self._repeated: tuple[Outbox, Outbox] | None = None
-
-    async def time(self) -> float:
-        """As the frontier within."""
-        return await self._frontier.time()
 
     async def begin(self, crawl_id: str, identity: str = "") -> CrawlState:
         """Join a crawl of the same key, or begin one; a worker with another key is refused."""
@@ -90,10 +136,6 @@ class SealedFrontier:
         status = await self._frontier.status(leases)
         return replace(status, leases=self._opened_leases(status.leases, status.crawl_id or ""))
 
-    async def workers(self) -> list[WorkerStatus]:
-        """As the frontier within."""
-        return await self._frontier.workers()
-
     async def leases(self, limit: int = 1000) -> list[HeldLease]:
         """As the frontier within."""
         crawl_id = self._crawl_id or (await self.status()).crawl_id or ""
@@ -107,34 +149,6 @@ class SealedFrontier:
             for letter in await self._frontier.dead_letters(limit, skip)
         ]
 
-    async def retry_dead(self) -> int:
-        """As the frontier within."""
-        return await self._frontier.retry_dead()
-
-    async def drop_dead(self) -> int:
-        """As the frontier within."""
-        return await self._frontier.drop_dead()
-
-    async def join_log(self, log: str) -> list[int]:
-        """As the frontier within."""
-        return await self._frontier.join_log(log)
-
-    async def close_log(self) -> None:
-        """As the frontier within."""
-        await self._frontier.close_log()
-
-    async def logs(self) -> list[LogStatus]:
-        """As the frontier within."""
-        return await self._frontier.logs()
-
-    async def abandon_log(self, name: str) -> int | None:
-        """As the frontier within."""
-        return await self._frontier.abandon_log(name)
-
-    async def elect_finisher(self) -> bool:
-        """As the frontier within."""
-        return await self._frontier.elect_finisher()
-
     async def publish_verdict(self, verdict: bytes) -> None:
         """Leave the verdict, signed."""
         await self._frontier.publish_verdict(self._seal.seal(verdict, self._crawl_id, "verdict"))
@@ -146,14 +160,6 @@ class SealedFrontier:
             return None if sealed is None else self._seal.open(sealed, self._crawl_id, "verdict")
         except CodecError as error:
             raise FrontierDamaged(f"the verdict that somebody published is {error}") from error
-
-    async def forget(self) -> None:
-        """As the frontier within."""
-        await self._frontier.forget()
-
-    async def close(self) -> None:
-        """As the frontier within."""
-        await self._frontier.close()
 
     def _opened_leases(self, leases: list[HeldLease], crawl_id: str) -> list[HeldLease]:
         return [replace(lease, payload=self._opened(lease.payload, crawl_id, lease.key)) for lease in leases]

@@ -1,0 +1,42 @@
+"""What the sites have answered this worker so far: how often, how long it took, how much, and how often it failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy import signals
+
+from scrapy_durable.crawl_numbers import ANSWERS, BYTES, FAILED, ITEMS, LATENCY_MS
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+
+class Answers:
+    """Counts for one crawler, from when it is built on."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._stats = crawler.stats
+        self._answers = self._refused = self._bytes = 0
+        self._latency = 0.0
+        crawler.signals.connect(self._on_response, signals.response_downloaded)
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """By the names of `crawl_numbers`."""
+        stats = self._stats
+        return {
+            ANSWERS: self._answers,
+            LATENCY_MS: round(self._latency * 1000),
+            FAILED: self._refused + int(stats.get_value("downloader/exception_count", 0)),
+            BYTES: self._bytes,
+            ITEMS: int(stats.get_value("item_scraped_count", 0)),
+        }
+
+    def _on_response(self, response: Response, request: Request) -> None:
+        self._answers += 1
+        self._refused += response.status >= 400
+        self._bytes += len(response.body)
+        self._latency += request.meta.get("download_latency", 0.0)

@@ -1,0 +1,85 @@
+"""How fast a crawl is, from what several looks at it have counted; pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scrapy_durable.crawl_numbers import ANSWERS, BYTES, FAILED, ITEMS, LATENCY_MS
+from scrapy_durable.frontier.contract import Status
+
+WINDOW = 60.0
+"""Seconds that rates are of, at most."""
+_DONE = "done"
+_COUNTED = (ANSWERS, LATENCY_MS, FAILED, BYTES, ITEMS)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Of all workers together, each a second."""
+
+    over: float
+    """Seconds between the first look and the last that they are made of."""
+    answers: float
+    failed: float
+    """Downloads that brought nothing, or a status from 400 on."""
+    items: float
+    done: float
+    """Requests acknowledged."""
+    bytes: float
+    latency: float | None
+    """Seconds that an answer took, on average; None when there was none."""
+
+
+class Window:
+    """Takes looks as they come, and tells the rates of the last minute.
+
+    A worker that was not there at the look before has begun since; one that is gone has counted what it had.
+    """
+
+    def __init__(self) -> None:
+        self._crawl: str | None = None
+        self._last: Mapping[str, Mapping[str, int]] = {}
+        self._done = 0
+        self._sums: dict[str, int] = {}
+        self._looks: deque[tuple[float, dict[str, int]]] = deque()
+
+    def add(self, status: Status) -> None:
+        """A look that came after the others. Those at another crawl are forgotten."""
+        reports = {worker.worker: worker.report for worker in status.workers}
+        if status.crawl_id != self._crawl or not self._looks:
+            self._crawl = status.crawl_id
+            self._looks.clear()
+            self._sums = dict.fromkeys((*_COUNTED, _DONE), 0)
+        else:
+            for worker, report in reports.items():
+                before = self._last.get(worker, {})
+                for name in _COUNTED:
+                    self._sums[name] += max(0, report.get(name, 0) - before.get(name, 0))
+            self._sums[_DONE] += max(0, status.total.done - self._done)
+        self._last, self._done = reports, status.total.done
+        self._looks.append((status.now, dict(self._sums)))
+        while len(self._looks) > 2 and self._looks[1][0] <= status.now - WINDOW:
+            self._looks.popleft()
+
+    @property
+    def rates(self) -> Rates | None:
+        """None before two looks at different times."""
+        if not self._looks:
+            return None
+        (first, before), (last, after) = self._looks[0], self._looks[-1]
+        if last <= first:
+            return None
+        seconds = last - first
+        grown = {name: after[name] - before[name] for name in after}
+        answers = grown[ANSWERS]
+        return Rates(
+            over=seconds,
+            answers=answers / seconds,
+            failed=grown[FAILED] / seconds,
+            items=grown[ITEMS] / seconds,
+            done=grown[_DONE] / seconds,
+            bytes=grown[BYTES] / seconds,
+            latency=grown[LATENCY_MS] / answers / 1000 if answers else None,
+        )

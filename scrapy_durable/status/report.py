@@ -1,0 +1,136 @@
+"""All that views show of a crawl at one moment; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scrapy_durable.crawl_numbers import BEHIND, KEPT, LEFT, LOG_BYTES, TOTAL
+from scrapy_durable.frontier.contract import Counts, SlotUse, SlotWait, Status, WorkerStatus
+from scrapy_durable.status.condition import Condition, condition_of
+from scrapy_durable.status.rates import Rates
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A site, as the frontier asks it."""
+
+    name: str
+    """Of its slot."""
+    counts: Counts
+    in_flight: int
+    cap: int | None
+    """Most in flight, 0: no limit; None when it is not known, as nothing of it is in flight or waits."""
+    interval: float | None
+    """Seconds between two requests, likewise."""
+    wait: SlotWait | None
+    """Why nothing of it is asked now, though something is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """A worker, and how far behind its stores are."""
+
+    name: str
+    leased: int
+    silent: float
+    """Seconds since it was heard of."""
+    has_left: bool
+    """True when it has said so."""
+    behind: Mapping[str, int]
+    """Records that a database has not got yet, by its name."""
+    log_bytes: int
+    """Bytes of items that a feed of it still needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A crawl at one moment."""
+
+    status: Status
+    condition: Condition
+    rates: Rates | None
+    """None before a second look."""
+    kept: int
+    """Items passed on by all workers."""
+    expected: int
+    """Items that there are; 0 when nobody was told."""
+    seconds_left: float | None
+    """At the rates of now; None when nothing can be said."""
+    is_least: bool
+    """True when `seconds_left` counts only what is queued so far: more may be found."""
+    hosts: list[Host]
+    """Those that have something to do first, then by what they have done."""
+    workers: list[WorkerView]
+    configured: Mapping[str, str]
+    """What whoever looks has configured for the crawl, in words."""
+
+
+def report_of(
+    status: Status, rates: Rates | None, lease_seconds: float, configured: Mapping[str, str]
+) -> Report:
+    """What follows from one look, and the rates of it and those before."""
+    kept = sum(worker.report.get(KEPT, 0) for worker in status.workers)
+    expected = max((worker.report.get(TOTAL, 0) for worker in status.workers), default=0)
+    seconds, is_least = _time_left(status, rates, max(0, expected - kept) if expected else None)
+    return Report(
+        status=status,
+        condition=condition_of(status, lease_seconds),
+        rates=rates,
+        kept=kept,
+        expected=expected,
+        seconds_left=seconds,
+        is_least=is_least,
+        hosts=sorted(_hosts(status), key=_order),
+        workers=[_worker(worker, status.now) for worker in status.workers],
+        configured=configured,
+    )
+
+
+def _time_left(status: Status, rates: Rates | None, missing: int | None) -> tuple[float | None, bool]:
+    total = status.total
+    unfinished = total.queued + total.delayed + total.leased
+    if not unfinished or rates is None:
+        return None, False
+    if missing:
+        return (missing / rates.items if rates.items else None), False
+    return (unfinished / rates.done if rates.done else None), True
+
+
+def _hosts(status: Status) -> list[Host]:
+    found = []
+    for name, counts in status.slots.items():
+        wait = status.waits.get(name)
+        use = status.in_flight.get(name)
+        if use is None and wait is not None:
+            use = SlotUse(wait.in_flight, wait.cap, wait.interval)
+        found.append(
+            Host(
+                name=name,
+                counts=counts,
+                in_flight=use.in_flight if use else 0,
+                cap=use.cap if use else None,
+                interval=use.interval if use else None,
+                wait=wait,
+            )
+        )
+    return found
+
+
+def _order(host: Host) -> tuple[int, int, str]:
+    counts = host.counts
+    return -(counts.queued + counts.delayed + counts.leased), -counts.done, host.name
+
+
+def _worker(worker: WorkerStatus, now: float) -> WorkerView:
+    report = worker.report
+    return WorkerView(
+        name=worker.worker,
+        leased=worker.leased,
+        silent=max(0.0, now - worker.last_seen),
+        has_left=bool(report.get(LEFT)),
+        behind={
+            name.removeprefix(BEHIND): number for name, number in report.items() if name.startswith(BEHIND)
+        },
+        log_bytes=report.get(LOG_BYTES, 0),
+    )

@@ -1,8 +1,8 @@
 """What a look at a crawl costs the Redis that its workers share: `python -m benchmarks.status [--queued 1000000]`.
 
-Half of the requests are queued, half delayed, over a hundred sites, each with one in flight and some done. The time is the server's own,
-of the script alone (`INFO commandstats`), so that nothing else on the machine counts. The exit status is 1 when a look takes
-more than 50 ms, or more than three times as long as with a thousandth of the requests.
+Half of the requests are queued, half delayed, over a hundred sites, each with one in flight and some done. The time
+is the server's own, of the script alone (`INFO commandstats`), so that nothing else on the machine counts. The exit
+status is 1 when a look takes more than 50 ms, or more than three times as long as with a thousandth of the requests.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from carscraper.api.leave_out import leave_out_listings, listings_in
 from carscraper.catalogue.searches import SEARCHES
+from carscraper.changes.log import CHANGES_JSONL, DRAFTS, Changes
 from carscraper.config import Config
 from carscraper.core_settings import stored_responses, with_core_settings
 from carscraper.erasure.files import erase_batch, erase_ledger, erase_records, erase_report
 from carscraper.exceptions import BatchDamaged, InUse, StoreError
+from carscraper.monitoring.report import utc
 from carscraper.output.archive import CARS, CARS_JSON, INCOMPLETE_JSON, LEDGER
 from carscraper.output.occupancy import Quiet
 from carscraper.responses.pages import PageName
@@ -61,6 +64,7 @@ class Erasure:
             self._quiet.take()
             await self._refuse_unfinished()
             self._refuse_waiting()
+            self._try(self._config.output_dir / CHANGES_JSONL, self._erase_changes, "removed")
             for place in self._places:
                 self._erase_files(place)
             for directory in self._quiet.directories:
@@ -114,6 +118,12 @@ class Erasure:
         self._try(place / _RUN_JSON, lambda path: erase_report(path, self._ids), "its reason removed")
         for name in (CARS_JSON, INCOMPLETE_JSON, _RUN_JSON):
             self._remove_drafts(place, f".{name}.*.tmp")
+
+    def _erase_changes(self, path: Path) -> list[str]:
+        """Before `cars.json`: whoever compares with that leaves out what has a tombstone."""
+        found = Changes(path.parent).erase(self._ids, utc(time.time()))
+        self._remove_drafts(path.parent, DRAFTS)
+        return found
 
     def _erase_batches(self, directory: Path) -> None:
         for kind, erase, what in (

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from carscraper.output.archive import replace_lines
+from carscraper.output.cars_json import published_lines
 from scrapy_durable.disk import write_atomically
 from scrapy_durable.plain import plain_json
 
@@ -17,8 +18,6 @@ ERASED = "erased"
 """What is left of the reason why a listing was set aside: it quotes the listing."""
 
 _RECORD = re.compile(rb'\{"id":"([0-9A-Za-z_-]{1,64})",')
-_LONGEST = 1 << 25
-"""Bytes of a line at most, as `output/cars_json.py` reads them."""
 
 
 def erase_records(path: Path, ids: Collection[str], still: Callable[[], None]) -> list[str]:
@@ -27,7 +26,7 @@ def erase_records(path: Path, ids: Collection[str], still: Callable[[], None]) -
     `still` is called before the new file takes the place of the old one, and raises when it may not. Raises
     `ValueError` for a file that is none of ours, and `OSError`; then it is untouched.
     """
-    found = [listing for listing, _ in _records(path) if listing in ids]
+    found = [listing for listing, _, _ in published_lines(path) if listing in ids]
     if found:
         write_atomically(path, _array(path, ids, still), large=True)
     return found
@@ -35,28 +34,13 @@ def erase_records(path: Path, ids: Collection[str], still: Callable[[], None]) -
 
 def _array(path: Path, ids: Collection[str], still: Callable[[], None]) -> Iterator[bytes]:
     separator = b"[\n"
-    for listing, line in _records(path):
+    for listing, _, line in published_lines(path):
         if listing not in ids:
             yield separator
             yield line
             separator = b",\n"
     yield b"[]\n" if separator == b"[\n" else b"\n]\n"
     still()
-
-
-def _records(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Ids and lines, these without what parts them; a record is a line."""
-    with path.open("rb") as file:
-        head = file.readline(_LONGEST)
-        if head == b"[]\n":
-            return
-        if head != b"[\n":
-            raise ValueError("it is no file that a crawl writes")
-        for line in iter(lambda: file.readline(_LONGEST), b"]\n"):
-            found = _RECORD.match(line)
-            if found is None or not line.endswith(b"\n"):
-                raise ValueError("it is damaged, or cut short")
-            yield found[1].decode(), line.removesuffix(b"\n").removesuffix(b",")
 
 
 def erase_batch(path: Path, ids: Collection[str]) -> list[str]:

@@ -182,6 +182,14 @@ class Archive:
             self._mark()
         return name
 
+    def records(self, kept: Kept) -> Iterator[tuple[str, bytes]]:
+        """Ids and records, each without a newline, that `publish` puts in the file, in its order."""
+        for number, path in enumerate(kept.files):
+            with _mapped(path) as text:
+                for listing, place in _records(text, number):
+                    if kept.newest[listing] == place:
+                        yield listing, text[place.start : place.end]
+
     def report(self, run: bytes) -> None:
         """Write `run.json`."""
         write_atomically(self.output_dir / "run.json", [run])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import orjson
 
@@ -19,6 +20,38 @@ _LONGEST = 1 << 25
 """Bytes; no line of ours is longer, and another file must not be read into memory whole."""
 
 _TYPES: dict[str, type] = {"id": str, "url": str, "scraped_at": str, "car_attrs": dict, "car_specs": list}
+
+
+_RECORD = re.compile(rb'\{"id":"([0-9A-Za-z_-]{1,64})",')
+
+
+class Line(NamedTuple):
+    """A record as it stands in the file."""
+
+    listing: str
+    start: int
+    """Bytes before it."""
+    text: bytes
+    """Without what parts it from the next."""
+
+
+def published_lines(path: Path) -> Iterator[Line]:
+    """The records of a file that a crawl has published, none of them parsed.
+
+    Raises `ValueError` for a file that is none of ours, or cut short, and `OSError`.
+    """
+    with path.open("rb") as file:
+        start = len(head := file.readline(_LONGEST))
+        if head == b"[]\n":
+            return
+        if head != b"[\n":
+            raise ValueError("it is no file that a crawl writes")
+        for line in iter(lambda: file.readline(_LONGEST), b"]\n"):
+            found = _RECORD.match(line)
+            if found is None or not line.endswith(b"\n"):
+                raise ValueError("it is damaged, or cut short")
+            yield Line(found[1].decode(), start, line.removesuffix(b"\n").removesuffix(b","))
+            start += len(line)
 
 
 def read_cars(path: Path) -> Iterator[Car]:

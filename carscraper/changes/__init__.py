@@ -1,0 +1,1 @@
+"""What changed between two complete catalogues: changes.jsonl, written with each cars.json, and read back."""

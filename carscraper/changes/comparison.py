@@ -21,7 +21,7 @@ from carscraper.changes.lines import ADDED, RETURNED, Step, alterations, arrival
 from carscraper.output.cars_json import published_lines
 
 _SCHEMA = """
-PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;
+PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN;
 CREATE TABLE old (id TEXT PRIMARY KEY, digest BLOB, at INTEGER, size INTEGER, seen INTEGER) WITHOUT ROWID;
 CREATE TABLE gone (id TEXT PRIMARY KEY) WITHOUT ROWID;
 """
@@ -29,17 +29,22 @@ _TIME = b'"scraped_at":"'
 
 
 class Snapshot:
-    """The digest of a catalogue: of its records, byte for byte, in the order of the file."""
+    """The digest of a catalogue: of its records and when each was read, in the order of the file."""
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=16)
         self.listings = 0
 
-    def add(self, line: bytes) -> None:
-        """The next record."""
-        self._hash.update(line)
-        self._hash.update(b"\n")
+    def add(self, record: bytes) -> bytes:
+        """Take in the next record. Returns a digest of it, whenever it was read."""
+        start = record.find(_TIME) + len(_TIME)
+        end = record.find(b'"', start)
+        content = blake2b(record[:start], digest_size=16)
+        content.update(record[end:])
+        digest = content.digest()
+        self._hash.update(digest + record[start:end])
         self.listings += 1
+        return digest
 
     @property
     def digest(self) -> str:
@@ -77,8 +82,7 @@ class Comparison:
         def rows() -> Iterator[tuple[str, bytes, int, int, int]]:
             for line in published_lines(path):
                 if line.listing not in without:
-                    snapshot.add(line.text)
-                    yield line.listing, _content(line.text), line.start, len(line.text), 0
+                    yield line.listing, snapshot.add(line.text), line.start, len(line.text), 0
 
         self._index.executemany("INSERT OR REPLACE INTO old VALUES (?, ?, ?, ?, ?)", rows())
         self.before = snapshot.digest
@@ -90,10 +94,10 @@ class Comparison:
             self._index.execute(change, (listing,))
 
     def lines(
-        self, step: Step, new: Iterable[tuple[str, bytes]], left_out: Collection[str]
+        self, step: Step, new: Iterable[tuple[str, bytes, bytes]], left_out: Collection[str]
     ) -> Iterator[bytes]:
-        """The lines that lead to the new catalogue, given as ids and records."""
-        for listing, text in new:
+        """The lines that lead to the new catalogue, given as ids, records and their digests."""
+        for listing, text, content in new:
             found = self._index.execute(
                 "SELECT digest, at, size FROM old WHERE id = ?", (listing,)
             ).fetchone()
@@ -103,7 +107,7 @@ class Comparison:
                 continue
             self._index.execute("UPDATE old SET seen = 1 WHERE id = ?", (listing,))
             digest, at, size = found
-            if digest != _content(text):
+            if digest != content:
                 yield from alterations(step, self._record(at, size), orjson.loads(text), left_out)
         for at, size in self._index.execute("SELECT at, size FROM old WHERE seen = 0 ORDER BY at"):
             yield departure(step, self._record(at, size))
@@ -129,11 +133,3 @@ def comparison(old: Path) -> Iterator[Comparison]:
     finally:
         index.close()
         place.unlink(missing_ok=True)
-
-
-def _content(text: bytes) -> bytes:
-    """A digest of a record, whenever it was read."""
-    start = text.find(_TIME) + len(_TIME)
-    digest = blake2b(text[:start], digest_size=16)
-    digest.update(text[text.find(b'"', start) :])
-    return digest.digest()

@@ -164,10 +164,9 @@ class Changes:
         yield orjson.dumps({"offset": self._end()}, option=orjson.OPT_APPEND_NEWLINE)
         snapshot, counts = Snapshot(), Counter[str]()
 
-        def passing() -> Iterator[tuple[str, bytes]]:
+        def passing() -> Iterator[tuple[str, bytes, bytes]]:
             for listing, text in records:
-                snapshot.add(text)
-                yield listing, text
+                yield listing, text, snapshot.add(text)
 
         if step.before is None:
             for _ in passing():

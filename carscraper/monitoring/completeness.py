@@ -179,7 +179,7 @@ class Completeness(Lifecycle[Verdict]):
         verdict = delivered(verdict, self._deliveries.undelivered, elsewhere)
         self._writing = True
         complete = verdict.catalogue_complete
-        published = await asyncio.to_thread(self._publish, kept, complete=complete)
+        published = await asyncio.to_thread(_publish, self._crawler, self._archive, kept, complete=complete)
         status = "complete" if verdict.complete else "incomplete"
         why = stopped or ("api_changed" if verdict.api_changed else None)
         found = {"published": published, **reported(verdict, self._dead_letters)}
@@ -191,17 +191,6 @@ class Completeness(Lifecycle[Verdict]):
         for left_alone in [] if can_go_on else await asyncio.to_thread(self._archive.end):
             logger.warning("Left the batches of another crawl alone: %s", left_alone)
         return verdict
-
-    def _publish(self, kept: Kept, *, complete: bool) -> str:
-        """Put the file in place; where that is a whole catalogue, with what has changed since the last one."""
-        archive = self._archive
-        if not complete or not search_of(self._crawler.spider).reads_all:
-            return archive.publish(kept, complete=complete)
-        crawl_id, now = archive.crawl_id, utc(crawl_clock(self._crawler)())
-        with Changes(archive.output_dir).following(
-            crawl_id, begin_time(crawl_id), now, archive.records(kept), self._config.leave_out
-        ):
-            return archive.publish(kept, complete=True)
 
     def _say(self, verdict: Verdict) -> None:
         stats = self._crawler.stats
@@ -298,3 +287,15 @@ class Completeness(Lifecycle[Verdict]):
 
 def _cars_spider(crawler: Crawler) -> CarsSpider:
     return cast("CarsSpider", crawler.spider)
+
+
+def _publish(crawler: Crawler, archive: Archive, kept: Kept, *, complete: bool) -> str:
+    """Put the file in place; where that is a whole catalogue, with what has changed since the last one."""
+    if not complete or not search_of(crawler.spider).reads_all:
+        return archive.publish(kept, complete=complete)
+    now, left_out = utc(crawl_clock(crawler)()), Config.from_settings(crawler.settings).leave_out
+    changes = Changes(archive.output_dir)
+    with changes.following(
+        archive.crawl_id, begin_time(archive.crawl_id), now, archive.records(kept), left_out
+    ):
+        return archive.publish(kept, complete=True)

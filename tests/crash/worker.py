@@ -16,6 +16,7 @@ from typing import Any
 
 import scrapy.cmdline
 
+from carscraper.changes.log import Changes
 from carscraper.output.archive import Archive
 from carscraper.stores.mongo.database import MongoDatabase
 from carscraper.stores.postgres.database import PostgresDatabase
@@ -71,6 +72,8 @@ POINTS: dict[str, tuple[tuple[Any, ...], str, Condition]] = {
     "claim": (FRONTIERS, "elect_finisher", always),
     "ledger-read": ((Archive,), "kept", always),
     "cars.json": ((Archive,), "publish", always),
+    "changes-prepared": ((Changes,), "_prepare", always),
+    "changes-appended": ((Changes,), "_append", always),
     "run.json": ((Archive,), "report", always),
     "archive-ended": ((Archive,), "end", always),
     "verdict": (FRONTIERS, "publish_verdict", always),

@@ -28,6 +28,8 @@ from scrapy_durable.plain import plain, plain_json, show
 from scrapy_durable.status.document import status_document
 from scrapy_durable.status.lines import status_lines
 from scrapy_durable.status.looking import build_looker
+from scrapy_durable.status.report import nothing_seen
+from scrapy_durable.status.watching import LEASES, Watch
 from scrapy_durable.status.words import address
 
 if TYPE_CHECKING:
@@ -35,11 +37,12 @@ if TYPE_CHECKING:
 
     from scrapy_durable.status.report import Report
 
+_NO_PLACE = "set REDIS_URL or JOBDIR: without, the queue lives and dies with its crawl"
 _BETWEEN_LOOKS = 1.0
 """Seconds."""
 _LIVELY = 60.0
 """Seconds since a worker was heard of, after which nothing is expected to happen while somebody waits."""
-_ACTIONS = ("status", "dead", "retry-dead", "drop-dead", "abandon WORKER", "forget")
+_ACTIONS = ("status", "watch", "dead", "retry-dead", "drop-dead", "abandon WORKER", "forget")
 
 
 class Command(ScrapyCommand):
@@ -79,6 +82,9 @@ class Command(ScrapyCommand):
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
             spider = opts.spider or _only_spider(self.settings)
+            if action == "watch":
+                asyncio.run(_watch(self.settings, spider))
+                return
             frontier = _frontier(self.settings, spider)
             self.exitcode = asyncio.run(_act(frontier, self.settings, action, names, opts))
         except (ConfigurationError, ForeignFile, FrontierRefused, OtherRelease) as error:
@@ -101,12 +107,16 @@ def _only_spider(settings: BaseSettings) -> str:
 def _frontier(settings: BaseSettings, spider: str) -> Frontier:
     """The frontier that outlives its crawls; `ConfigurationError` when the settings name none."""
     if not is_resumable(settings):
-        raise ConfigurationError("set REDIS_URL or JOBDIR: without, the queue lives and dies with its crawl")
-    if not is_shared(settings) and not (jobdir := Path(settings["JOBDIR"]).absolute()).exists():
-        show(sys.stderr, f"no crawl: there is no {jobdir}")
+        raise ConfigurationError(_NO_PLACE)
+    if not is_shared(settings) and not _has_jobdir(settings):
+        show(sys.stderr, f"no crawl: there is no {Path(settings['JOBDIR']).absolute()}")
         settings = settings.copy()
         settings.set("JOBDIR", None, "cmdline")  # an empty frontier in memory: a look makes nothing
     return build_frontier(settings, worker="scrapy-queue", spider=spider)
+
+
+def _has_jobdir(settings: BaseSettings) -> bool:
+    return Path(settings["JOBDIR"]).is_dir()
 
 
 async def _act(
@@ -138,13 +148,38 @@ async def _act(
     return 0
 
 
+async def _watch(settings: BaseSettings, spider: str) -> None:
+    """Until Ctrl-C. A file is opened for each look, since it may be made, replaced and removed meanwhile."""
+    if not is_resumable(settings):
+        raise ConfigurationError(_NO_PLACE)
+    looker = build_looker(settings)
+    shared = build_frontier(settings, worker="scrapy-queue", spider=spider) if is_shared(settings) else None
+
+    async def look() -> Report:
+        if shared is not None:
+            return await looker.look(shared, LEASES)
+        if not _has_jobdir(settings):
+            return nothing_seen()
+        frontier = build_frontier(settings, worker="scrapy-queue", spider=spider)
+        try:
+            return await looker.look(frontier, LEASES)
+        finally:
+            await frontier.close()
+
+    try:
+        await Watch(look, sys.stdout, spider).run()
+    finally:
+        if shared is not None:
+            await shared.close()
+
+
 async def _report(frontier: Frontier, settings: BaseSettings, leases: int) -> Report:
     """From two looks while somebody works on the crawl, so that it has rates; else from one."""
-    looker = build_looker(frontier, settings)
-    report = await looker.look(leases)
+    looker = build_looker(settings)
+    report = await looker.look(frontier, leases)
     if any(not worker.has_left and worker.silent < _LIVELY for worker in report.workers):
         await asyncio.sleep(_BETWEEN_LOOKS)
-        report = await looker.look(leases)
+        report = await looker.look(frontier, leases)
     return report
 
 

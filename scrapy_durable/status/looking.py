@@ -19,24 +19,22 @@ if TYPE_CHECKING:
 class Looker:
     """Reads what there is to see of a frontier, and compares it with what it has read before. Changes nothing."""
 
-    def __init__(self, frontier: Frontier, *, lease_seconds: float, configured: Mapping[str, str]) -> None:
+    def __init__(self, *, lease_seconds: float, configured: Mapping[str, str]) -> None:
         """`lease_seconds` and `configured`: of the workers, as far as whoever looks knows."""
-        self._frontier = frontier
         self._lease_seconds = lease_seconds
         self._configured = configured
         self._window = Window()
 
-    async def look(self, leases: int = 0) -> Report:
+    async def look(self, frontier: Frontier, leases: int = 0) -> Report:
         """As it is now, with so many of the oldest leases. Raises `FrontierError`."""
-        status = await self._frontier.status(leases)
+        status = await frontier.status(leases)
         self._window.add(status)
         return report_of(status, self._window.rates, self._lease_seconds, self._configured)
 
 
-def build_looker(frontier: Frontier, settings: BaseSettings) -> Looker:
+def build_looker(settings: BaseSettings) -> Looker:
     """Raises `ConfigurationError` when a setting is refused."""
     return Looker(
-        frontier,
         lease_seconds=Config.from_settings(settings).lease_seconds,
         configured=configured(settings),
     )

@@ -87,6 +87,11 @@ def report_of(
     )
 
 
+def nothing_seen() -> Report:
+    """Where no look was answered yet."""
+    return report_of(Status(None, Counts(0, 0, 0, 0, 0), 0, None, {}, {}, [], 0), None, 0.0, {})
+
+
 def _time_left(status: Status, rates: Rates | None, missing: int | None) -> tuple[float | None, bool]:
     total = status.total
     unfinished = total.queued + total.delayed + total.leased

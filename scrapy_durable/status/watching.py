@@ -1,0 +1,118 @@
+"""A crawl looked at again and again, on a terminal or in lines, until somebody has seen enough."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import IO
+
+from scrapy_durable.exceptions import FrontierUnavailable
+from scrapy_durable.status.report import Report, nothing_seen
+from scrapy_durable.status.screen import Moment, frame, one_line
+
+LEASES = 20
+"""That are asked for: more than a screen has room for."""
+_SCREEN_EVERY, _LINES_EVERY = 1.0, 5.0
+"""Seconds between two looks."""
+_SHARE = 50
+"""Times as long as a look takes is waited at least before the next, so that watching never takes more than 2 % of what
+it watches.
+"""
+_TIMEOUT = 3.0
+"""Seconds that a look may take before it is said that nobody answers."""
+_BEGIN, _END = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+"""A screen of its own without a cursor, and back."""
+_HOME, _REST_OF_LINE, _REST = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+class Watch:
+    """Shows what `look` gives, as it comes, on `stream`; `what` says whose crawl it is."""
+
+    def __init__(self, look: Callable[[], Awaitable[Report]], stream: IO[str], what: str) -> None:
+        self._look = look
+        self._stream = stream
+        self._what = what
+        self._moment: Moment | None = None
+        self._has_screen = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._colours = "NO_COLOR" not in os.environ
+
+    async def run(self) -> None:
+        """Until SIGINT or SIGTERM. Raises what `look` raises, but for `FrontierUnavailable`: that is shown, and tried
+        again.
+        """
+        enough = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, enough.set)
+        if self._has_screen:
+            self._write(_BEGIN)
+        try:
+            while not enough.is_set():
+                spent = await self._step()
+                every = _SCREEN_EVERY if self._has_screen else _LINES_EVERY
+                try:
+                    async with asyncio.timeout(max(every, _SHARE * spent)):
+                        await enough.wait()
+                except TimeoutError:
+                    continue
+        except BrokenPipeError:  # nobody reads any more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+        finally:
+            if self._has_screen:
+                self._write(_END)
+                if self._moment is not None:
+                    self._write(f"{one_line(self._moment)}\n")
+
+    async def _step(self) -> float:
+        """Look, and show it; returns the seconds that the look took, 0 when it was not answered."""
+        began = time.monotonic()
+        spent = 0.0
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                report = await self._look()
+        except (FrontierUnavailable, TimeoutError) as error:
+            self._note_lost(str(error) or f"no answer in {_TIMEOUT:g} s")
+        else:
+            self._note(report)
+            spent = time.monotonic() - began
+        if self._moment is not None:
+            self._show(self._moment)
+        return spent
+
+    def _note(self, report: Report) -> None:
+        before = self._moment
+        ended = None
+        if before is not None and report.status.crawl_id is None:
+            ended = before.ended or (before.report if before.report.status.crawl_id is not None else None)
+        self._moment = Moment(report, ended)
+
+    def _note_lost(self, why: str) -> None:
+        if self._moment is None:
+            self._moment = Moment(nothing_seen(), lost_since=time.time(), lost_why=why)
+        elif self._moment.lost_since is None:
+            self._moment = replace(self._moment, lost_since=time.time(), lost_why=why)
+
+    def _show(self, moment: Moment) -> None:
+        if not self._has_screen:
+            at = time.strftime("%H:%M:%SZ", time.gmtime())
+            self._write(f"{at} {one_line(moment)}\n")
+            return
+        width, height = self._size()
+        lines = frame(moment, self._what, width, height, colours=self._colours)
+        self._write(_HOME + "\n".join(f"{line}{_REST_OF_LINE}" for line in lines) + _REST)
+
+    def _size(self) -> tuple[int, int]:
+        """Columns and rows; some terminals say that they have none."""
+        try:
+            size = os.get_terminal_size(self._stream.fileno())
+        except OSError:
+            return 80, 24
+        return size.columns or 80, size.lines or 24
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()

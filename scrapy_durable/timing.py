@@ -28,7 +28,7 @@ class Timing(Participant):
     """An exchange is due when there is enough to say, or when something may be leased; at most one in each tick."""
 
     def __init__(self, outbox: Outbox, leases: Leases, *, shared: bool) -> None:
-        """`shared`: other workers may queue something at any time."""
+        """`shared`: others may queue something at any time: workers, or `scrapy queue`."""
         self._outbox = outbox
         self._leases = leases
         self._shared = shared

@@ -25,6 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
+from scrapy_durable.frontier.operable import Operable
 from scrapy_durable.frontier.views import (
     Counts,
     DeadLetter,
@@ -276,7 +277,7 @@ def counted_on(time: float, last: float, ahead: float) -> tuple[float, float]:
     return time + ahead, ahead
 
 
-class Frontier(Protocol):
+class Frontier(Operable, Protocol):
     """What a backend has to do. One test suite holds every backend to it.
 
     Every method may raise `FrontierUnavailable` (try again: all are idempotent) and, after `begin`,

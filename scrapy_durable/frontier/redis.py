@@ -26,11 +26,10 @@ from scrapy_durable.frontier.contract import (
     Status,
     WorkerStatus,
 )
-from scrapy_durable.frontier.redis_logs import RedisLogs
+from scrapy_durable.frontier.redis_beside import EXCHANGE, RedisBeside
 from scrapy_durable.frontier.redis_messages import (
     BUCKETS,
     microseconds,
-    pack_outbox,
     read_dead_letters,
     read_held_leases,
     read_inbox,
@@ -49,7 +48,6 @@ VERDICT_KEPT = 3600
 """Seconds for which a verdict is kept, from when it is published and again from `forget`."""
 
 BEGIN = load_script("begin")
-EXCHANGE = load_script("exchange")
 EXCHANGE_WHEN_FULL = load_script("exchange", flags="allow-oom")
 STATUS = load_script("status")
 WORKERS = load_script("workers")
@@ -62,7 +60,7 @@ PUBLISH_VERDICT = load_script("publish_verdict")
 FORGET = load_script("forget")
 
 
-class RedisFrontier(RedisLogs):
+class RedisFrontier(RedisBeside):
     """A frontier under these keys.
 
     `lease_seconds` is how long a lease holds without renewal,
@@ -130,19 +128,7 @@ class RedisFrontier(RedisLogs):
     async def _exchange(self, script: Script, outbox: Outbox, want: int, number: int) -> Any:
         if self._crawl_id is None:
             raise FrontierLost("no crawl has been joined")
-        head: list[str | int | bytes] = [
-            self._crawl_id,
-            self._worker,
-            self._nonce,
-            number,
-            self._lease,
-            self._max_attempts,
-            self._offset(),
-            want,
-        ]
-        keys = self._keys.fixed
-        messages = pack_outbox(outbox, keys, self._keys.bucket)
-        return await self._keys.run(script, keys, [*head, *messages, self._log or ""])
+        return await self._apply(script, outbox, want, number, self._crawl_id, self._worker)
 
     async def status(self, leases: int = 0) -> Status:
         """Everything there is to see, from one script."""

@@ -14,11 +14,14 @@ from scrapy_durable.frontier.codec import refused
 from scrapy_durable.frontier.contract import (
     CrawlState,
     DeadLetter,
+    Entry,
     Frontier,
     HeldLease,
     Inbox,
+    Key,
     LogStatus,
     Outbox,
+    Pause,
     Status,
     WorkerStatus,
 )
@@ -68,6 +71,14 @@ class _Passed:
     async def drop_dead(self) -> int:
         """As the frontier within."""
         return await self._frontier.drop_dead()
+
+    async def pause(self, slot: str, pause: Pause) -> None:
+        """As the frontier within."""
+        await self._frontier.pause(slot, pause)
+
+    async def resume(self, slot: str, reason: str) -> bool:
+        """As the frontier within."""
+        return await self._frontier.resume(slot, reason)
 
     async def join_log(self, log: str) -> list[int]:
         """As the frontier within."""
@@ -135,6 +146,16 @@ class SealedFrontier(_Passed):
         """As the frontier within."""
         status = await self._frontier.status(leases)
         return replace(status, leases=self._opened_leases(status.leases, status.crawl_id or ""))
+
+    async def push(self, entries: list[Entry]) -> list[Key]:
+        """As the frontier within, signed for the crawl that is there."""
+        crawl_id = self._crawl_id or (await self._frontier.status()).crawl_id or ""
+        return await self._frontier.push(
+            [
+                replace(entry, payload=self._seal.seal(entry.payload, crawl_id, str(entry.key)))
+                for entry in entries
+            ]
+        )
 
     async def leases(self, limit: int = 1000) -> list[HeldLease]:
         """As the frontier within."""

@@ -11,19 +11,26 @@ leaves the frontier only after its records are durable in the stores, and repeat
 from __future__ import annotations
 
 import math
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
-from scrapy_durable.exceptions import ForeignCrawl
+from scrapy_durable.exceptions import ForeignCrawl, FrontierLost
 from scrapy_durable.frontier.contract import (
     CrawlState,
     DeadLetter,
+    Entry,
     HeldLease,
     Inbox,
+    Key,
     Outbox,
+    Pause,
     Status,
     WorkerStatus,
 )
 from scrapy_durable.frontier.report import pack_report
+from scrapy_durable.frontier.sqlite_change import Change
 from scrapy_durable.frontier.sqlite_logs import SqliteLogs, read_logs
 from scrapy_durable.frontier.sqlite_rotation import next_due
 from scrapy_durable.frontier.sqlite_statements import CRAWL, EXCHANGE, load_statements
@@ -170,6 +177,36 @@ class SqliteFrontier(SqliteLogs):
                 db.execute(EXCHANGE.count, (slot, callback, -number, 0, 0, -number))
             db.execute(DEAD_LETTERS.drop_bodies)
             return db.execute(DEAD_LETTERS.drop).rowcount
+
+    async def push(self, entries: list[Entry]) -> list[Key]:
+        """Add requests beside the worker."""
+        with self._beside() as (_, change):
+            return change.add(entries)
+
+    async def pause(self, slot: str, pause: Pause) -> None:
+        """Lease nothing of a slot."""
+        with self._beside() as (_, change):
+            change.pause({slot: pause})
+
+    async def resume(self, slot: str, reason: str) -> bool:
+        """End such a pause; an interval goes on."""
+        with self._beside() as (db, change):
+            resumed = db.execute(EXCHANGE.resume, (slot, reason, change.now)).fetchone()
+            if resumed is not None:
+                change.marked.add(resumed[0])
+            return resumed is not None
+
+    @contextmanager
+    def _beside(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
+        """A change of whatever crawl is there, by somebody who is no worker."""
+        if self._file.is_absent():
+            raise FrontierLost("there is no crawl")
+        with self._transaction() as db:
+            if db.execute(EXCHANGE.read_crawl).fetchone() is None:
+                raise FrontierLost("there is no crawl")
+            change = self._change(db, self._keep_time(db)[0])
+            yield db, change
+            change.store()
 
     async def elect_finisher(self) -> bool:
         """Whether this worker may finish it; see the contract."""

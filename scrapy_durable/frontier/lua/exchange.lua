@@ -9,7 +9,7 @@
 -- Uses: rotation.lua limits.lua acceptances.lua exchange/messages.lua exchange/answer.lua exchange/sums.lua exchange/states.lua exchange/entries.lua exchange/outcomes.lua exchange/sites.lua exchange/leasing.lua
 -- KEYS  as in keys.lua; then the buckets of the seen set (sets of integers) that messages refer to by position
 -- ARGV  1 crawl's id
---       2 worker
+--       2 worker; empty: somebody who is none, and holds nothing
 --       3 nonce of this worker's process
 --       4 number of the exchange within it: counts up, and a repetition has the same; 0 is for an exchange that may
 --         happen any number of times, and whose reply is not kept
@@ -39,7 +39,7 @@ if not contradiction and #logged + #confirmed > 0 then contradiction = damage_of
 if contradiction then return damaged(contradiction) end
 
 keep_clock(now, ahead)
-redis.call('HSET', WORKERS, worker, decimal(now))
+if worker ~= '' then redis.call('HSET', WORKERS, worker, decimal(now)) end
 local before = answer_again()
 if before then return before end
 

@@ -85,6 +85,10 @@ INSERT INTO callback (name) VALUES (?);
 UPDATE slot SET pause_reason = CASE WHEN ? > paused_until THEN ? ELSE pause_reason END,
 paused_until = max(paused_until, ?), turn = NULL, held_until = NULL WHERE id = ?;
 
+-- :resume A slot's pause for a reason ends; the slot leaves its place too. Gives its number, or nothing.
+UPDATE slot SET paused_until = 0, pause_reason = '', turn = NULL, held_until = NULL
+WHERE name = ? AND pause_reason = ? AND paused_until > ? RETURNING id;
+
 -- :space_out The slot has an interval, and was leased of: nothing more until that is over. It leaves its place too.
 UPDATE slot SET spaced_until = ?, last_token = ?, turn = NULL, held_until = NULL WHERE id = ?;
 

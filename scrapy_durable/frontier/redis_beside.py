@@ -1,0 +1,59 @@
+"""What an operator does beside the workers of a crawl on a Redis server: an exchange by nobody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scrapy_durable.exceptions import FrontierLost
+from scrapy_durable.frontier.contract import Entry, Inbox, Key, Outbox, Pause
+from scrapy_durable.frontier.redis_logs import RedisLogs
+from scrapy_durable.frontier.redis_messages import pack_outbox, read_inbox, reading
+from scrapy_durable.frontier.redis_server import STATE_VERSION, Script, load_script, other_release
+
+EXCHANGE = load_script("exchange")
+RESUME = load_script("resume")
+
+
+class RedisBeside(RedisLogs):
+    """What `RedisFrontier` does without having joined; see the contract."""
+
+    async def push(self, entries: list[Entry]) -> list[Key]:
+        """Add requests beside the workers."""
+        return (await self._beside(Outbox(entries=entries))).refused
+
+    async def pause(self, slot: str, pause: Pause) -> None:
+        """Lease nothing of a slot."""
+        await self._beside(Outbox(pauses={slot: pause}))
+
+    async def resume(self, slot: str, reason: str) -> bool:
+        """End such a pause."""
+        return bool(await self._keys.run(RESUME, self._keys.fixed, [self._offset(), slot, reason]))
+
+    async def _beside(self, outbox: Outbox) -> Inbox:
+        """An exchange by nobody, on whatever crawl is there."""
+        found, version = await self._keys.command("HMGET", self._keys.fixed[0], "id", "version")
+        if found is None:
+            raise FrontierLost("there is no crawl")
+        if version != STATE_VERSION.encode():
+            raise other_release(self._keys.place, (version or b"0").decode(errors="replace"))
+        reply = await self._apply(EXCHANGE, outbox, 0, 0, found.decode(), "")
+        with reading("an exchange"):
+            return read_inbox(reply, outbox)
+
+    async def _apply(
+        self, script: Script, outbox: Outbox, want: int, number: int, crawl_id: str, worker: str
+    ) -> Any:
+        """The answer to an exchange of that worker; empty: of nobody."""
+        head: list[str | int | bytes] = [
+            crawl_id,
+            worker,
+            self._nonce,
+            number,
+            self._lease,
+            self._max_attempts,
+            self._offset(),
+            want,
+        ]
+        keys = self._keys.fixed
+        messages = pack_outbox(outbox, keys, self._keys.bucket)
+        return await self._keys.run(script, keys, [*head, *messages, self._log or ""])

@@ -1,0 +1,101 @@
+"""What an operator does beside the workers: pushes requests, pauses sites and resumes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_durable.exceptions import FrontierLost
+from scrapy_durable.frontier.contract import Counts, Outbox, PaceChange, Pause
+from scrapy_durable.frontier.sealed import Seal, SealedFrontier
+from tests.frontier.backends import Backend
+from tests.frontier.test_contract import begun, counts, entries, entry, held, keys
+
+HAND = "paused by hand"
+
+
+async def test_what_is_pushed_is_leased_to_a_worker_and_its_pusher_is_none(lasting: Backend) -> None:
+    frontier = await begun(lasting)
+    beside = lasting.open("operator")
+    assert await beside.push([entry(1, priority=5), entry(2, delay=60)]) == []
+    inbox = await frontier.exchange(Outbox(), 10)
+    assert keys(inbox) == [1]
+    assert inbox.unfinished == 2
+    assert [worker.worker for worker in (await beside.status()).workers] == ["w1"]
+    assert await counts(frontier) == Counts(queued=0, delayed=1, leased=1, dead=0, done=0)
+
+
+async def test_what_is_leased_or_done_already_is_refused(lasting: Backend) -> None:
+    frontier = await begun(lasting)
+    one, _ = (await frontier.exchange(entries(1, 2), 2)).leases
+    await frontier.exchange(Outbox(acks=held(one)), 0)
+    assert await lasting.open("operator").push([entry(1), entry(2), entry(3)]) == [1, 2]
+
+
+async def test_a_pause_by_hand_holds_for_all_until_it_is_over(lasting: Backend) -> None:
+    frontier = await begun(lasting)
+    await frontier.exchange(entries(1, 2, slot="a"), 0)
+    await frontier.exchange(entries(3, slot="b"), 0)
+    await lasting.open("operator").pause("a", Pause(30, HAND))
+    assert keys(await frontier.exchange(Outbox(), 10)) == [3]
+    wait = (await frontier.status()).waits["a"]
+    assert (wait.why, wait.reason) == ("pause", HAND)
+    lasting.advance(30)
+    assert keys(await frontier.exchange(Outbox(), 10)) == [1, 2]
+
+
+async def test_a_paused_site_is_resumed_at_once(lasting: Backend) -> None:
+    frontier, beside = await begun(lasting), lasting.open("operator")
+    await frontier.exchange(entries(1, slot="a"), 0)
+    await beside.pause("a", Pause(3000, HAND))
+    assert keys(await frontier.exchange(Outbox(), 10)) == []
+    assert await beside.resume("a", HAND) is True
+    assert (await frontier.status()).waits == {}
+    assert keys(await frontier.exchange(Outbox(), 10)) == [1]
+    assert await beside.resume("a", HAND) is False, "there is nothing to resume any more"
+
+
+async def test_a_pause_for_another_reason_stays(lasting: Backend) -> None:
+    frontier, beside = await begun(lasting), lasting.open("operator")
+    await frontier.exchange(Outbox(entries=[entry(1, slot="a")], pauses={"a": Pause(60, "Retry-After")}), 0)
+    assert await beside.resume("a", HAND) is False
+    await beside.pause("a", Pause(30, HAND))
+    assert (await frontier.status()).waits["a"].reason == "Retry-After", "the longer one stays"
+    await beside.pause("a", Pause(90, HAND))
+    assert (await frontier.status()).waits["a"].reason == HAND
+    assert await beside.resume("unknown", HAND) is False
+
+
+async def test_resuming_leaves_the_interval_between_two_requests(lasting: Backend) -> None:
+    frontier, beside = await begun(lasting), lasting.open("operator")
+    await frontier.exchange(Outbox(entries=[entry(1), entry(2)], paces={"a": PaceChange(0, 20.0)}), 0)
+    assert keys(await frontier.exchange(Outbox(), 10)) == [1]
+    await beside.pause("a", Pause(3000, HAND))
+    assert await beside.resume("a", HAND) is True
+    assert keys(await frontier.exchange(Outbox(), 10)) == []
+    lasting.advance(20)
+    assert keys(await frontier.exchange(Outbox(), 10)) == [2]
+
+
+async def test_without_a_crawl_there_is_nothing_to_push_to(lasting: Backend) -> None:
+    beside = lasting.open("operator")
+    for _ in range(2):  # before the first crawl, and after it
+        with pytest.raises(FrontierLost, match="there is no crawl"):
+            await beside.push([entry(1)])
+        with pytest.raises(FrontierLost):
+            await beside.pause("a", Pause(1))
+        with pytest.raises(FrontierLost):
+            await beside.resume("a", HAND)
+        frontier = await begun(lasting)
+        await frontier.forget()
+        await frontier.close()
+
+
+async def test_what_is_pushed_is_signed(lasting: Backend) -> None:
+    seal = Seal("k" * 32, "cars")
+    worker = SealedFrontier(lasting.open(), seal)
+    await worker.begin("crawl")
+    await SealedFrontier(lasting.open("operator"), seal).push([entry(1)])
+    await lasting.open("intruder").push([entry(2)])
+    signed, unsigned = (await worker.exchange(Outbox(), 10)).leases
+    assert signed.payload == b"payload of 1"
+    assert unsigned.payload.startswith(b"\0"), "it cannot be read back"

@@ -24,6 +24,7 @@ from scrapy_durable.exceptions import (
 )
 from scrapy_durable.frontier.build import build_frontier, is_resumable, is_shared
 from scrapy_durable.frontier.contract import DeadLetter, Frontier
+from scrapy_durable.operating import LONGEST_PAUSE, USUAL_PAUSE, pause, push, resume
 from scrapy_durable.plain import plain, plain_json, show
 from scrapy_durable.status.document import status_document
 from scrapy_durable.status.lines import status_lines
@@ -42,7 +43,18 @@ _BETWEEN_LOOKS = 1.0
 """Seconds."""
 _LIVELY = 60.0
 """Seconds since a worker was heard of, after which nothing is expected to happen while somebody waits."""
-_ACTIONS = ("status", "watch", "dead", "retry-dead", "drop-dead", "abandon WORKER", "forget")
+_ACTIONS = (
+    "status",
+    "watch",
+    "dead",
+    "retry-dead",
+    "drop-dead",
+    "push URL",
+    "pause HOST",
+    "resume HOST",
+    "abandon WORKER",
+    "forget",
+)
 
 
 class Command(ScrapyCommand):
@@ -71,12 +83,21 @@ class Command(ScrapyCommand):
         parser.add_argument(
             "--limit", type=int, default=100, help="dead, leases: how many at most (default: 100)"
         )
+        parser.add_argument("--callback", help="push: the spider's method (default: parse)")
+        parser.add_argument("--priority", type=int, default=0, help="push: higher goes first (default: 0)")
+        parser.add_argument(
+            "--for",
+            dest="seconds",
+            type=float,
+            default=USUAL_PAUSE,
+            help=f"pause: seconds, {LONGEST_PAUSE:.0f} at most (default: {USUAL_PAUSE:.0f})",
+        )
         parser.add_argument("--yes", action="store_true", help="drop-dead, forget: do not ask first")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Do the one action that was named."""
         action, *names = args or [""]
-        if " ".join([action, *("WORKER" for _ in names)]) not in _ACTIONS:
+        if (action, len(names)) not in [(known.split()[0], len(known.split()) - 1) for known in _ACTIONS]:
             raise UsageError(f"name one of: {', '.join(_ACTIONS)}")
         if self.settings is None:
             raise RuntimeError("a command runs through scrapy.cmdline")
@@ -136,6 +157,16 @@ async def _act(
             if not _sure(opts, "Drop all dead letters, so that the crawl counts as if they had never been?"):
                 return 1
             show(sys.stdout, f"{await frontier.drop_dead()} dead letters are gone")
+        elif action == "push":
+            spider = opts.spider or _only_spider(settings)
+            said = await push(
+                frontier, settings, spider, names[0], callback=opts.callback, priority=opts.priority
+            )
+            show(sys.stdout, said)
+        elif action == "pause":
+            show(sys.stdout, await pause(frontier, names[0], opts.seconds))
+        elif action == "resume":
+            show(sys.stdout, await resume(frontier, names[0]))
         elif action == "abandon":
             return await _abandon(frontier, names[0], opts)
         else:

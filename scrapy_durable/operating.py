@@ -1,0 +1,113 @@
+"""What `scrapy queue push`, `pause` and `resume` do to a crawl; each returns a line to be shown.
+
+Each raises `OperationRefused`, and what the frontier raises.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
+from scrapy.spiderloader import get_spider_loader
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from scrapy_durable.exceptions import CodecError, DurableError
+from scrapy_durable.frontier import codec
+from scrapy_durable.frontier.contract import Entry, Pause
+from scrapy_durable.keys import Keys
+from scrapy_durable.status.condition import BY_HAND
+from scrapy_durable.status.words import duration
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.settings import BaseSettings
+
+    from scrapy_durable.frontier.contract import Frontier
+
+USUAL_PAUSE, LONGEST_PAUSE = 3600.0, 86_400.0
+"""Seconds. A pause that is forgotten ends by itself, and before a crawl takes it for a damage of its queue."""
+_NAMED = 10
+"""Sites that are named where one is not known."""
+
+
+class OperationRefused(DurableError):
+    """Raised when what an operator has asked for cannot be done, and nothing has changed."""
+
+
+async def push(
+    frontier: Frontier, settings: BaseSettings, spider: str, url: str, *, callback: str | None, priority: int
+) -> str:
+    """Queue a `GET` of that address, for the spider's method of that name; None: `parse`."""
+    if (await frontier.status()).crawl_id is None:
+        raise OperationRefused("there is no crawl")
+    entry = _entry(settings, spider, url, callback, priority)
+    if await frontier.push([entry]):
+        raise OperationRefused(f"{url} was queued before, and is leased, done or dead: nothing has changed")
+    return f"queued: {url}"
+
+
+async def pause(frontier: Frontier, host: str, seconds: float) -> str:
+    """Have no worker lease anything of the site for so long."""
+    await _known(frontier, host)
+    if not 0 < seconds <= LONGEST_PAUSE:
+        raise OperationRefused(f"--for: more than 0 and at most {LONGEST_PAUSE:.0f} seconds, not {seconds:g}")
+    await frontier.pause(host, Pause(seconds, BY_HAND))
+    wait = (await frontier.status()).waits.get(host)
+    if wait is not None and wait.why == "pause" and wait.reason != BY_HAND:
+        return f"{host} is paused for longer already: {wait.reason}"
+    return f"{host} is paused for {duration(seconds)}; what workers hold already is asked all the same"
+
+
+async def resume(frontier: Frontier, host: str) -> str:
+    """End what `pause` has begun. A site that has asked for a pause itself keeps it."""
+    await _known(frontier, host)
+    if await frontier.resume(host, BY_HAND):
+        return f"{host} goes on"
+    wait = (await frontier.status()).waits.get(host)
+    if wait is not None and wait.why == "pause":
+        raise OperationRefused(f"{host} was not paused by hand, and waits: {wait.reason or 'paused'}")
+    raise OperationRefused(f"{host} is not paused")
+
+
+async def _known(frontier: Frontier, host: str) -> None:
+    """Raise `OperationRefused` for a site of which the crawl has no requests: a pause of it would do nothing."""
+    status = await frontier.status()
+    if status.crawl_id is None:
+        raise OperationRefused("there is no crawl")
+    if host not in status.slots:
+        names = sorted(status.slots)
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        raise OperationRefused(
+            f"this crawl has no requests to {host}; it has to: {', '.join(names[:_NAMED])}{more}"
+        )
+
+
+def _entry(settings: BaseSettings, name: str, url: str, callback: str | None, priority: int) -> Entry:
+    """As the scheduler of the spider would have it."""
+    if not urlsplit(url).hostname:
+        raise OperationRefused(f"not an address with a host: {url}")
+    crawler = Crawler(get_spider_loader(settings).load(name), Settings(settings))
+    try:
+        spider: Spider = crawler.spidercls.from_crawler(crawler)
+    except (TypeError, ValueError) as error:
+        raise OperationRefused(f"the spider {name} cannot be made without arguments: {error}") from error
+    method = getattr(spider, callback or "parse", None)
+    if not callable(method) or (callback or "").startswith("_"):
+        raise OperationRefused(f"the spider {name} has no method {callback}")
+    try:
+        request = Request(url, callback=method if callback else None, priority=priority)
+        payload = codec.encode(request, spider)
+        codec.decode(payload, spider)
+    except (CodecError, ValueError) as error:
+        raise OperationRefused(f"the spider {name} does not take it: {error}") from error
+    fingerprinter = build_from_crawler(load_object(settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
+    return Entry(
+        key=Keys(fingerprinter.fingerprint, "", derive=False).of(request),
+        slot=urlsplit(url).hostname or "",
+        callback=callback or "parse",
+        payload=payload,
+        priority=priority,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
@@ -21,6 +21,13 @@ class Specification:
     def __init__(self, groups: Groups) -> None:
         """The groups can be written as JSON, as can whatever was read from it."""
         self.json = compact(orjson.dumps(groups))
+
+    @classmethod
+    def of_json(cls, json: bytes) -> Self:
+        """The one that has this JSON, which nobody looks into."""
+        made = cls.__new__(cls)
+        made.json = json
+        return made
 
     @property
     def groups(self) -> Groups:
@@ -76,6 +83,22 @@ class Car(_WithSpecs):
     """Groups as the API gave them; empty when it has none for this car, None when its specification could not be had.
     Given as a `Specification`, they are read when they are asked for, and are this car's own from then on.
     """
+
+    def log_parts(self) -> tuple[dict[str, Any], bytes] | None:
+        """For the item log: the JSON of a `Specification` is put behind the other fields as it is."""
+        if type(self) is not Car:
+            return None
+        fields = {name: getattr(self, name) for name in Car.__slots__}
+        if isinstance(self._specs, Specification):
+            return fields, self._specs.json
+        return {**fields, "car_specs": self._specs}, b""
+
+    @classmethod
+    def from_log_parts(cls, fields: dict[str, Any], rest: bytes) -> Self:
+        """The car that had these parts."""
+        return cls(
+            **(fields if "car_specs" in fields else {**fields, "car_specs": Specification.of_json(rest)})
+        )
 
 
 @dataclass(slots=True)

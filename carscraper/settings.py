@@ -174,7 +174,7 @@ DURABLE_DEAD_LETTER_DROPPED = True  # each request stands for listings
 DURABLE_RETRY_PARTIAL = True  # the API announces the length of what it sends
 
 DURABLE_REPORTED_STATS = {
-    "kept": "item_scraped_count",
+    "kept": "catalogue/kept",  # items are scraped again where the site repeats a listing
     "requests": "downloader/request_count",
     "total": "catalogue/total",
 }
@@ -239,7 +239,7 @@ ITEM_PIPELINES = {
     # After it, since a record that JSON cannot hold goes nowhere. Each is off unless its address is set.
     "carscraper.pipelines.databases.MongoPipeline": 910,
     "carscraper.pipelines.databases.PostgresPipeline": 920,
-    # After every store: stores take the newer record of a car, feeds can only take the first.
+    # After every store: stores take the newer record of a car, feeds can only take the first. It counts them, too.
     "carscraper.pipelines.once.OncePipeline": 950,
 }
 
@@ -252,7 +252,7 @@ EXTENSIONS = {
     # In Scrapy's place: the target is the site's load from all workers, not each one's.
     "scrapy_durable.throttle.extension.Throttle": 400,
     "scrapy.extensions.throttle.AutoThrottle": None,
-    # In Scrapy's place: a feed that fails is no success.
+    # In Scrapy's place: each listing once, whatever is killed, and a feed that fails is no success.
     "carscraper.export.feeds.Feeds": 500,
     "scrapy.extensions.feedexport.FeedExporter": None,
     "scrapy.extensions.logstats.LogStats": None,  # progress says it

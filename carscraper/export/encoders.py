@@ -67,9 +67,18 @@ class CsvEncoder:
         self._writer.writerow(self._names)
         return self._taken()
 
+    @property
+    def line_end(self) -> bytes:
+        """What each line ends with; asked for after `begin`."""
+        return self._encode(self._writer.dialect.lineterminator)
+
     def rows(self, rows: Sequence[Row]) -> bytes:
         """A line each, more where a cell holds line breaks."""
-        self._writer.writerows([csv_cell(cell) for cell in row] for row in rows)
+        try:
+            self._writer.writerows([csv_cell(cell) for cell in row] for row in rows)
+        except csv.Error:
+            self._taken()  # not before the next row
+            raise
         return self._taken()
 
     def end(self) -> bytes:

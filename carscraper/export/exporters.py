@@ -24,7 +24,7 @@ from carscraper.export.encoders import CsvEncoder, Encoder, ParquetEncoder
 from carscraper.export.tables import Column, Row, Rows
 from carscraper.items import Car
 from carscraper.weighed import WeighedCache
-from scrapy_durable.engine.feeds import WellFormedXml
+from scrapy_durable.engine.feeds import LineExporter, WellFormedXml
 from scrapy_durable.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ class TableExporter(BaseItemExporter):
         self.encoder = self.make_encoder(columns, self._kwargs)
         self._waiting: list[Row] = []
         self._ready: WeighedCache[bytes, SpecColumns] = WeighedCache(_SPECS)
+        self.header = self.encoder.begin()
+        self.at_once = self.encoder.at_once
+        """How many rows are written together."""
 
     @abstractmethod
     def make_encoder(self, columns: Sequence[Column], options: dict[str, Any]) -> Encoder:
@@ -61,16 +64,15 @@ class TableExporter(BaseItemExporter):
 
     def start_exporting(self) -> None:
         """Write what comes before the first row, unless there are rows already."""
-        begin = self.encoder.begin()
         if _is_empty(self._file):
-            self._file.write(begin)
+            self._file.write(self.header)
 
     def export_item(self, item: Any) -> None:
         """Write the row, together with others."""
         if isinstance(item, Car):
             row = self._table.of(item, self._specs(item.specs_json))
             self._waiting.append(tuple(row[place] for place in self._places))
-            if len(self._waiting) >= self.encoder.at_once:
+            if len(self._waiting) >= self.at_once:
                 self._write_waiting()
 
     def finish_exporting(self) -> None:
@@ -91,19 +93,26 @@ class TableExporter(BaseItemExporter):
             self._file.write(self.encoder.rows(rows))
 
 
-class CsvExporter(TableExporter):
+class CsvExporter(TableExporter, LineExporter):
     """In place of Scrapy's: columns of one type each instead of nested data, and no formulas.
 
     Takes the options of `csv.writer`, such as `delimiter`, as `item_export_kwargs`.
     """
 
-    def make_encoder(self, columns: Sequence[Column], options: dict[str, Any]) -> Encoder:
+    encoder: CsvEncoder
+
+    def __init__(self, file: IO[bytes], **options: Any) -> None:
+        super().__init__(file, **options)
+        self.at_once = 1
+        self.line_end = self.encoder.line_end
+
+    def make_encoder(self, columns: Sequence[Column], options: dict[str, Any]) -> CsvEncoder:
         """See `CsvEncoder`."""
         return CsvEncoder(columns, self.encoding or "utf-8", **options)
 
     def check_end(self, path: Path) -> None:
         """It has to begin with the same columns, and to end with its last line."""
-        header = self.encoder.begin()
+        header = self.header
         with path.open("rb") as file:
             if not file.seek(0, os.SEEK_END):
                 return
@@ -140,8 +149,10 @@ class ParquetExporter(TableExporter):
 def check_feeds(settings: BaseSettings) -> None:
     """Raise `ConfigurationError` for a table that is wanted and could not be written, before anything is crawled.
 
-    An exporter that raises during a crawl is only logged by Scrapy.
+    An exporter that raises during a crawl is only logged by Scrapy. What a file ends with is not looked at with
+    `JOBDIR`: a killed crawl may have left it so, and `DurableFeeds` knows how it was before.
     """
+    is_durable = bool(settings["JOBDIR"])
     exporters = settings.getwithbase("FEED_EXPORTERS")
     for uri, asked in settings.getdict("FEEDS").items():
         feed = feed_complete_default_values_from_settings(asked, settings, str(uri))
@@ -149,14 +160,18 @@ def check_feeds(settings: BaseSettings) -> None:
         if issubclass(exporter, TableExporter | XmlExporter):
             path = _local_path(str(uri))
             try:
-                _check_feed(exporter, feed, path)
+                _check_feed(exporter, feed, path, is_appended=not (feed.get("overwrite") or is_durable))
             except (ConfigurationError, TypeError, LookupError, csv.Error) as error:
                 # Other addresses may hold a password.
                 raise ConfigurationError(f"{path or feed['format']}: {error}") from error
 
 
 def _check_feed(
-    exporter: type[TableExporter | XmlExporter], feed: Mapping[str, Any], path: Path | None
+    exporter: type[TableExporter | XmlExporter],
+    feed: Mapping[str, Any],
+    path: Path | None,
+    *,
+    is_appended: bool,
 ) -> None:
     trial = exporter(
         io.BytesIO(),
@@ -169,7 +184,7 @@ def _check_feed(
         return
     if path.is_dir():
         raise ConfigurationError("it is a directory")
-    if not feed.get("overwrite"):
+    if is_appended:
         try:
             trial.check_end(path)
         except FileNotFoundError:

@@ -1,11 +1,13 @@
-"""Scrapy's feeds (`-o`, `-O`), of which one that fails is no success."""
+"""Feeds (`-o`, `-O`) of cars: each listing once, and one that fails is no success."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any
 
+from carscraper.items import Car
 from scrapy_durable.engine.feeds import OpenFeeds
+from scrapy_durable.feeds import DurableFeeds
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -14,11 +16,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Feeds(OpenFeeds):
-    """Scrapy logs a traceback for each item that a feed cannot take, and calls the crawl a success.
+class Feeds(OpenFeeds, DurableFeeds):
+    """With `JOBDIR` they are made of the item log, with the first record of each listing that counts.
 
-    Here the first failure is logged once, nothing more is written to any feed, and the exit status is not 0. The
-    stores are not concerned: `scrapy export` makes the same files of what they hold.
+    Of what is written as Scrapy does it, Scrapy logs a traceback for each item that a feed cannot take, and calls the
+    crawl a success. Here the first failure is logged once, nothing more is written to any of these feeds, and the exit
+    status is not 0. The stores are not concerned: `scrapy export` makes the same files of what they hold.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -31,6 +34,10 @@ class Feeds(OpenFeeds):
         return self._failed or any(
             name.startswith("feedexport/failed_count/") for name in self.crawler.stats.get_stats()
         )
+
+    def item_key(self, item: Any) -> str | None:
+        """The listing."""
+        return item.id if isinstance(item, Car) else None
 
     def item_scraped(self, item: Any, spider: Spider) -> None:
         """As Scrapy's, until the first failure."""

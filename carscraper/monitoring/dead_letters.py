@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
+from scrapy.exceptions import DropItem
+
 from carscraper.items import Car
 from carscraper.monitoring.verdict import GivenUp
-from scrapy_durable.engine import process_item
+from carscraper.pipelines.once import is_logged
+from scrapy_durable.engine import process_item, process_item_alone
 from scrapy_durable.exceptions import CodecError
 from scrapy_durable.frontier import codec
 from scrapy_durable.responses.middleware import KEPT, STORE_KEY
@@ -33,15 +37,17 @@ async def settle(crawler: Crawler, frontier: Frontier) -> list[GivenUp]:
     """All dead letters, the oldest first. A listing whose specification is among them is kept without one: its record,
     with `car_specs` null, has gone through the item pipelines and is durable when this returns.
 
-    May be repeated, by any worker: the same records come again.
+    May be repeated, by any worker: the same records come again. They are not for the item log, where nothing takes
+    their place: the feeds get those with a specification, once it can be had.
     """
+    send = _keep if is_logged(crawler) else process_item
     given_up: list[GivenUp] = []
     while letters := await frontier.dead_letters(_AT_ONCE, skip=len(given_up)):
         for letter in letters:
             request, shown = read(crawler, letter)
             given_up.append(shown)
             for car in _without_specs(request):
-                await process_item(crawler, car)
+                await send(crawler, car)
     stores = durable_stores(crawler)
     upto = [store.received for store in stores]
     while any(store.durable < number for store, number in zip(stores, upto, strict=True)):
@@ -69,6 +75,11 @@ def read(crawler: Crawler, letter: DeadLetter) -> tuple[Request | None, GivenUp]
         spec=str(request.meta.get(STORE_KEY, "")),
         other_shape=_OTHER_SHAPE.match(letter.reason) is not None,
     )
+
+
+async def _keep(crawler: Crawler, car: Car) -> None:
+    with contextlib.suppress(DropItem):
+        await process_item_alone(crawler, car)
 
 
 def _without_specs(request: Request | None) -> Iterator[Car]:

@@ -112,7 +112,7 @@ class Progress:
             return value("verdict/kept"), value("verdict/expected")
         scheduler = frontier_scheduler(self._crawler)
         if scheduler is None:
-            return value("item_scraped_count", 0), value("catalogue/total", 0)
+            return value("catalogue/kept", 0), value("catalogue/total", 0)
         numbers = crawl_numbers(
             scheduler.worker.peers or (), scheduler.worker.name, scheduler.worker.own_numbers
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import DropItem, NotConfigured
 
 from carscraper.catalogue.searches import reads_cars
+from carscraper.export.feeds import Feeds
 from carscraper.items import Car
 
 if TYPE_CHECKING:
@@ -16,27 +17,41 @@ if TYPE_CHECKING:
 
 
 class OncePipeline:
-    """Drops a `Car` whose listing this process has passed on before.
+    """Drops a `Car` whose listing this process has passed on before, and counts the others.
 
     The API repeats featured listings on many pages, and a further pass brings all of them again. Stores that
     are keyed by listing id take the newer record, so they stand before this pipeline; a feed is written from
     top to bottom, and holds the first.
+
+    With an item log it drops nothing: the first record may turn out not to count, when its request is made again, and
+    feeds choose among those that do (`Feeds.item_key`).
+
+    Stat: `catalogue/kept`.
     """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._seen: set[str] = set()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Raises `NotConfigured` for another site's spider."""
         if not reads_cars(crawler):
             raise NotConfigured
-        return cls()
-
-    def __init__(self) -> None:
-        self._seen: set[str] = set()
+        return cls(crawler)
 
     def process_item(self, item: Any) -> Any:
-        """Pass on what is no car, and each car's first record."""
+        """Pass on what is no car, and each car's first record; with an item log, all."""
         if isinstance(item, Car):
-            if item.id in self._seen:
+            if item.id not in self._seen:
+                self._seen.add(item.id)
+                self._crawler.stats.inc_value("catalogue/kept")
+            elif not is_logged(self._crawler):
                 raise DropItem("passed on before", log_level="DEBUG")
-            self._seen.add(item.id)
         return item
+
+
+def is_logged(crawler: Crawler) -> bool:
+    """Whether items go to an item log, of which feeds are made."""
+    feeds = crawler.get_extension(Feeds)
+    return feeds is not None and feeds.reads_log

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from xml.sax.xmlreader import AttributesImpl
 
 from scrapy.exporters import (
+    BaseItemExporter,
     CsvItemExporter,
     JsonItemExporter,
     JsonLinesItemExporter,
@@ -24,7 +25,6 @@ from scrapy.utils.misc import load_object
 
 if TYPE_CHECKING:
     from scrapy import Spider
-    from scrapy.exporters import BaseItemExporter
     from scrapy.extensions.feedexport import FeedStorageProtocol
 
 
@@ -173,12 +173,25 @@ class Slot(FeedSlot):
     def line_end(self) -> bytes:
         """What a line ends with, in bytes; nothing where that is not known."""
         exporter = cast("BaseItemExporter", self.exporter)
+        if isinstance(exporter, LineExporter):
+            return exporter.line_end
         encoding = exporter.encoding or "utf-8"
         if "\n".encode(encoding) != b"\n":
             return b""
         if isinstance(exporter, CsvItemExporter):
             return exporter.csv_writer.dialect.lineterminator.encode(encoding)
         return b"\n"
+
+    def why_not_behind(self, is_ended: bool) -> str:
+        """What speaks against going on behind what somebody else has left, which `begins_with` so; nothing, when that
+        is fine. `is_ended`: its last line is whole.
+        """
+        exporter = self.exporter
+        if not isinstance(exporter, LineExporter) or not exporter.header:
+            return ""
+        if not self.begins_with.startswith(exporter.header):
+            return "it has other columns already"
+        return "" if is_ended else "its last line is cut short"
 
     def _put_header(self, item: Any) -> None:
         exporter, sink = self.exporter, self.sink
@@ -201,6 +214,19 @@ class Slot(FeedSlot):
         if isinstance(kind, type) and issubclass(kind, _WRITE_ONLY):
             file = self.sink = Sink(file)
         return super()._get_exporter(file, format_, *args, **kwargs)
+
+
+class LineExporter(BaseItemExporter):
+    """For exporters of a project's own whose file is whole after each item, so that its feed can grow.
+
+    They do nothing with their file but write to it and ask `tell`; an item is written when `export_item` returns, and
+    nothing after the last one.
+    """
+
+    header = b""
+    """What every file begins with; `start_exporting` writes it where nothing is yet."""
+    line_end = b"\n"
+    """What each line ends with."""
 
 
 class Sink(io.BytesIO):
@@ -247,6 +273,7 @@ _WRITE_ONLY = (
     CsvItemExporter,
     JsonItemExporter,
     JsonLinesItemExporter,
+    LineExporter,
     MarshalItemExporter,
     PickleItemExporter,
     PprintItemExporter,
@@ -257,7 +284,8 @@ _WRITE_ONLY = (
 
 def writes_lines(kind: Any) -> bool:
     """Whether what such an exporter writes is whole after each item: JSON Lines and CSV, with nothing before the first
-    item but a header and nothing behind the last. `_write_headers_and_set_fields_to_export` writes the header.
+    item but a header and nothing behind the last (`_write_headers_and_set_fields_to_export` writes the header), and
+    whatever a `LineExporter` writes.
     """
     for base, own in (
         (JsonLinesItemExporter, ("start_exporting", "finish_exporting")),
@@ -268,7 +296,7 @@ def writes_lines(kind: Any) -> bool:
     ):
         if isinstance(kind, type) and issubclass(kind, base):
             return all(getattr(kind, name) is getattr(base, name) for name in own)
-    return False
+    return isinstance(kind, type) and issubclass(kind, LineExporter)
 
 
 class WellFormedXml(XmlItemExporter):

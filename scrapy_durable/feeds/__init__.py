@@ -8,7 +8,8 @@
     Scrapy's    what can only be done as Scrapy does it: the standard output, appending over FTP
 
 `notes.py` keeps what is known of each in `feeds.json`, beside the item log; `reading.py` reads the log; `whole_file.py`
-writes a file that is there whole or not at all; `files.py` has what they all need of the file system.
+writes a file that is there whole or not at all; `files.py` has what they all need of the file system. `firsts.py`
+leaves out the items that repeat others, where the project says which do (`DurableFeeds.item_key`).
 """
 
 from scrapy_durable.feeds.extension import DurableFeeds

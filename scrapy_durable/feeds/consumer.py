@@ -31,9 +31,9 @@ class Consumer:
         self._reader = Reader(log)
         self._notes = notes
         self.plans = [plan for _, plan in plans]
-        self._feeds = [self._feed(kind, plan) for kind, plan in plans]
-        self._growing = [feed for feed in self._feeds if isinstance(feed, GrowingFeed)]
-        self._batches = [feed for feed in self._feeds if isinstance(feed, BatchFeed)]
+        self.feeds = [self._feed(kind, plan) for kind, plan in plans]
+        self._growing = [feed for feed in self.feeds if isinstance(feed, GrowingFeed)]
+        self._batches = [feed for feed in self.feeds if isinstance(feed, BatchFeed)]
         self._end = notes.released
         """How far the log was read, where no feed needs it."""
         self._cannot_save = ""
@@ -48,19 +48,19 @@ class Consumer:
     def open(self) -> None:
         """Take hold of all files. Raises `ConfigurationError`, and `OSError` when the notes cannot be written."""
         try:
-            for feed in self._feeds:
+            for feed in self.feeds:
                 with _refused(feed.plan):
                     feed.open()
                 self._notes.use(feed.plan.template, feed.note)
             self._save()
         except BaseException:
-            for feed in self._feeds:
+            for feed in self.feeds:
                 feed.withdraw()
             raise
 
     async def consume(self) -> None:
         """Give the feeds what is new. Raises what the log raises."""
-        for feed in self._feeds:
+        for feed in self.feeds:
             feed.has_failed = False
         while await self._gather() and self._try_to_save():
             for feed in self._growing:
@@ -68,7 +68,7 @@ class Consumer:
         for batches in self._batches:
             while await self._guarded(batches, batches.step()):
                 await asyncio.sleep(0)
-        while not self._feeds and (accepted := self._reader.read(self._end)):
+        while not self.feeds and (accepted := self._reader.read(self._end)):
             self._end = accepted[-1].position
             await asyncio.sleep(0)
         self._try_to_save()
@@ -77,7 +77,7 @@ class Consumer:
         """Store every feed; see `DurableFeeds.finish`."""
         if not self._is_closed:
             await self.consume()
-            stored = [await self._finish(feed, complete) for feed in self._feeds]
+            stored = [await self._finish(feed, complete) for feed in self.feeds]
             self._is_finished = self._try_to_save() and all(stored)
         return self._is_finished
 
@@ -89,17 +89,17 @@ class Consumer:
         try:
             if not self._is_finished:
                 await self.consume()
-                for feed in self._feeds:
+                for feed in self.feeds:
                     if isinstance(feed, FeedAtTheEnd) and not feed.note.stored:
                         logger.info("%s is written once the crawl has ended", feed.plan.name)
         finally:
-            for feed in self._feeds:
+            for feed in self.feeds:
                 feed.close()
 
     def forget(self) -> None:
         """Remove what is noted. Raises `OSError`."""
         self._is_closed = self._is_finished = True
-        for feed in self._feeds:
+        for feed in self.feeds:
             feed.close()
         self._notes.path.unlink(missing_ok=True)
 
@@ -143,7 +143,7 @@ class Consumer:
             return False
 
     def _save(self) -> None:
-        self._notes.save(at_most=None if self._feeds else self._end)
+        self._notes.save(at_most=None if self.feeds else self._end)
 
     def _try_to_save(self) -> bool:
         try:

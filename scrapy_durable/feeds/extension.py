@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_durable.engine.feeds import FeedParts
 from scrapy_durable.feeds.consumer import Consumer
+from scrapy_durable.feeds.firsts import DistinctLog, Firsts
 from scrapy_durable.feeds.notes import known_as, load
 from scrapy_durable.feeds.planning import plan_feeds
 from scrapy_durable.feeds.reading import BEGINNING, Log, Position
@@ -16,6 +17,8 @@ from scrapy_durable.identity import new_worker_name
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
+
+    from scrapy_durable.feeds.plan import Whereabouts
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +37,29 @@ class DurableFeeds(FeedParts):
         super().__init__(crawler)
         self.worker = new_worker_name()
         self._consumer: Consumer | None = None
+        self._firsts: Firsts | None = None
+        self._seen: set[str] = set()
+        """Keys of items that feeds have which are written as Scrapy does it."""
+
+    # What a project may say in a class of its own that derives from this one
+
+    def item_key(self, item: Any) -> str | None:
+        """What items have in common that repeat each other: with an item log, feeds have the first of them that counts,
+        whatever is killed. None for an item that repeats no other, as all are by default. It is asked of each item that
+        was scraped, again and again, and must answer the same.
+        """
+        return None
+
+    # What others may ask
+
+    @property
+    def reads_log(self) -> bool:
+        """Whether there is an item log, which feeds are made of."""
+        return self._consumer is not None
+
+    def whereabouts(self) -> list[Whereabouts]:
+        """Where each feed of the item log is, or what there is of it."""
+        return [feed.whereabouts for feed in self._consumer.feeds] if self._consumer is not None else []
 
     # What the core calls
 
@@ -46,8 +72,17 @@ class DurableFeeds(FeedParts):
         """
         self.worker = worker
         notes = load(state_dir, log.name, begun_at)
-        consumer = Consumer(log, notes, plan_feeds(self, notes))
-        consumer.open()
+        plans = plan_feeds(self, notes)
+        if type(self).item_key is not DurableFeeds.item_key:
+            self._firsts = Firsts(state_dir, log.name, must_exist=notes.has_begun)
+            notes.before = self._firsts.save
+            log = DistinctLog(log, self._firsts, self.item_key)
+        consumer = Consumer(log, notes, plans)
+        try:
+            consumer.open()
+        except BaseException:
+            self._close_firsts()
+            raise
         self._consumer = consumer
         for plan in consumer.plans:
             del self.feeds[plan.template]
@@ -80,16 +115,37 @@ class DurableFeeds(FeedParts):
     async def close(self) -> None:
         """The run ends before the crawl does: note how far the feeds are, and let go of their files."""
         if self._consumer is not None:
-            await self._consumer.close()
+            try:
+                await self._consumer.close()
+            finally:
+                self._close_firsts()
 
     def forget(self) -> None:
         """The crawl is forgotten, and with it how far the feeds are. Raises `OSError`."""
         if self._consumer is not None:
             self._consumer.forget()
+        if self._firsts is not None:
+            self._firsts.remove()  # after the notes, which rest on it
 
     # What Scrapy calls
+
+    def item_scraped(self, item: Any, spider: Spider) -> None:
+        """For feeds that are written as Scrapy does it."""
+        if self.reads_log:
+            if not self.slots:
+                return
+            key = self.item_key(item)
+            if key in self._seen:
+                return
+            if key is not None:
+                self._seen.add(key)
+        super().item_scraped(item, spider)
 
     async def close_spider(self, spider: Spider) -> None:
         """Close what is Scrapy's, and say that it is closed."""
         await self.close()
         await super().close_spider(spider)
+
+    def _close_firsts(self) -> None:
+        if self._firsts is not None:
+            self._firsts.close()

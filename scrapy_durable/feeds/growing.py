@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_durable.engine.feeds import Sink, Slot
+from scrapy_durable.exceptions import ConfigurationError
 from scrapy_durable.feeds.files import incomplete, put_in_place, remove_empty
 from scrapy_durable.feeds.growing_file import GrowingFile
 from scrapy_durable.feeds.notes import Growth
@@ -61,14 +62,20 @@ class GrowingFeed(Feed):
         return self._open.read if self._open is not None else self.note.position
 
     @property
+    def made_at(self) -> Path:
+        """Beside its name, or under it."""
+        return self._made_at
+
+    @property
     def has_enough(self) -> bool:
         """True when what has gathered should be written."""
         return self._open is not None and self._open.gathered.mark() >= _ENOUGH
 
     @property
     def has_something(self) -> bool:
-        """Whether it has taken what is not written yet."""
-        return self.reads_from != self.note.position
+        """Whether it has taken what is not written yet, or has not written its header."""
+        has_header = self._open is not None and not self.note.size and self._open.gathered.mark() > 0
+        return has_header or self.reads_from != self.note.position
 
     async def make_ready(self) -> bool:
         """Open the file if it is not; False when it takes no items: one that is in place, or has just failed."""
@@ -185,6 +192,8 @@ class GrowingFeed(Feed):
             slot.columns = note.columns
         elif note.size:
             slot.begins_with = file.head(_HEAD)
+            if self._is_new and (problem := slot.why_not_behind(file.ends_with(slot.line_end))):
+                raise ConfigurationError(f"{self._path}: {problem}; -O replaces it")
         has_foreign_end = note.size > 0 and (not note.items or not note.can_be_cut)
         if has_foreign_end and not file.ends_with(slot.line_end):
             slot.before = slot.line_end

@@ -11,6 +11,7 @@ If the process dies between two notes, the file is the earlier one: what each fe
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,8 +91,17 @@ class Notes:
     begun_at: float
     released: Position = BEGINNING
     feeds: dict[str, Note] = field(default_factory=dict)
+    before: Callable[[], None] = lambda: None
+    """Puts on disk what has to be there before the notes are. Raises `OSError`."""
     _used: list[Note] = field(default_factory=list)
     _saved: bytes = b""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a feed has anything, or is about to."""
+        return self.released != BEGINNING or any(
+            note.position != BEGINNING or note.next is not None for note in self.feeds.values()
+        )
 
     def use(self, template: str, note: Note) -> None:
         """The note of a feed of this run; others are kept, in case that their feed comes back."""
@@ -115,6 +125,7 @@ class Notes:
         }
         data = orjson.dumps(document)
         if data != self._saved:
+            self.before()
             write_atomically(self.path, [data])
             self._saved, self.released = data, released
 

@@ -16,6 +16,7 @@ from scrapy.extensions.feedexport import FileFeedStorage
 
 from scrapy_durable.engine.feeds import FeedParts, Slot
 from scrapy_durable.exceptions import cause
+from scrapy_durable.feeds.files import incomplete
 from scrapy_durable.feeds.notes import Note, known_as
 from scrapy_durable.plain import without_secrets
 
@@ -117,6 +118,18 @@ def _written(seconds: float, precision: str) -> str:
     return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec=precision).replace(":", "-")
 
 
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where a feed is."""
+
+    feed: str
+    """Its address, without secrets."""
+    stored: bool
+    """It is there, with all items of the crawl."""
+    at: str | None
+    """The file with what there is of it; None when there is none on this machine."""
+
+
 class Feed(ABC):
     """One feed of the item log."""
 
@@ -135,6 +148,17 @@ class Feed(ABC):
     @abstractmethod
     def reads_from(self) -> Position:
         """What it takes next comes after that position."""
+
+    @property
+    def made_at(self) -> Path | None:
+        """The file of this machine that it is made in."""
+        return incomplete(self.plan.path) if self.plan.path is not None else None
+
+    @property
+    def whereabouts(self) -> Whereabouts:
+        """Where it is, or what there is of it."""
+        at = self.plan.path if self.note.stored else self.made_at
+        return Whereabouts(self.plan.name, self.note.stored, str(at) if at and at.exists() else None)
 
     @property
     def is_at_its_end(self) -> bool:

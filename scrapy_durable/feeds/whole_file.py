@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.defer import ensure_awaitable
 
+from scrapy_durable.exceptions import ConfigurationError
 from scrapy_durable.feeds.files import copy_first, flush_by_name, incomplete, lock, put_in_place
 
 if TYPE_CHECKING:
@@ -138,10 +139,13 @@ class LocalFile(WholeFile):
             self._file.flush()
         self.slot.open_on(self._file)
         if base:
-            self.slot.begins_with = os.pread(self._file.fileno(), min(base, _HEAD), 0)
-            if not self.slot.begins_with.endswith(end := self.slot.line_end) or base > _HEAD:
-                last = os.pread(self._file.fileno(), len(end), base - len(end))
-                self.slot.before = b"" if last == end else end
+            slot, file = self.slot, self._file.fileno()
+            end = slot.line_end
+            is_ended = os.pread(file, len(end), max(0, base - len(end))) == end
+            slot.begins_with = os.pread(file, min(base, _HEAD), 0)
+            slot.before = b"" if is_ended else end
+            if problem := slot.why_not_behind(is_ended):
+                raise ConfigurationError(f'{self._path}: {problem}; "overwrite": True replaces it')
 
     async def _store(self, file: Any) -> None:
         if not file.closed:

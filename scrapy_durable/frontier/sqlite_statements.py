@@ -1,4 +1,4 @@
-"""The statements in `sql/`, by name."""
+"""The statements in a package's `sql/`, by name."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from importlib.resources import files
 from types import SimpleNamespace
 
 
-def load_statements(operation: str) -> SimpleNamespace:
-    """The named statements of `sql/<operation>.sql`, as attributes."""
-    text = files("scrapy_durable.frontier").joinpath("sql", f"{operation}.sql").read_text("utf-8")
+def load_statements(operation: str, *, package: str = "scrapy_durable.frontier") -> SimpleNamespace:
+    """The named statements of the package's `sql/<operation>.sql`, as attributes."""
+    text = files(package).joinpath("sql", f"{operation}.sql").read_text("utf-8")
     statements = {}
     for section in text.split("-- :")[1:]:
         headline, _, sql = section.partition("\n")

@@ -7,6 +7,7 @@ how it is to be read:
 |---|---|
 | `{` and whatever else JSON begins with | plain JSON |
 | `O` | an item of a class: tag, class, and fields in plain JSON |
+| `P` | an item of a class that has parts: class and fields in plain JSON, a line feed, the rest (`HasParts`) |
 | `T` | values that are tagged (`frontier/tagged.py`) |
 | `S` | the same, with strings that have half a surrogate pair, which only Python's own JSON can hold |
 
@@ -21,7 +22,7 @@ from collections.abc import Iterable
 from datetime import datetime, time, timezone
 from decimal import Decimal
 from math import isfinite
-from typing import Any
+from typing import Any, Protocol, Self
 
 import orjson
 
@@ -30,11 +31,25 @@ from scrapy_durable.frontier.classes import ProjectClasses
 from scrapy_durable.frontier.tagged import object_of, object_parts, tag, untag
 from scrapy_durable.item_log.records import LONGEST
 
-_OBJECT, _TAGGED, _SURROGATES = b"O", b"T", b"S"
+_OBJECT, _PARTS, _TAGGED, _SURROGATES = b"O", b"P", b"T", b"S"
 _DEEPEST = 90
 """Levels of values within values that are looked through; what is deeper is left to `tag`."""
 _BASES: tuple[Any, ...] = (dict, list, tuple, set, frozenset, bytes, int, float, Decimal)
 _SCALARS = frozenset((str, int, bool, type(None)))
+
+
+class HasParts(Protocol):
+    """What a class of items may have, that has bytes ready which nobody need make and read again."""
+
+    def log_parts(self) -> tuple[dict[str, Any], bytes] | None:
+        """The item as fields, and bytes behind them; None when it has to be kept as any other is.
+
+        Fields that plain JSON does not have exactly have the same effect.
+        """
+
+    @classmethod
+    def from_log_parts(cls, fields: dict[str, Any], rest: bytes) -> Self:
+        """The item that had these parts. Raises `ValueError`, `TypeError` or `LookupError` for any others."""
 
 
 class ItemCodec:
@@ -46,7 +61,12 @@ class ItemCodec:
     def encode(self, item: Any) -> bytes:
         """Raises `CodecError`, with the path to what cannot be kept, and nothing but that."""
         try:
-            data = self._encode_plain(item) or self._encode_object(item) or self._encode_tagged(item)
+            data = (
+                self._encode_plain(item)
+                or self._encode_parts(item)
+                or self._encode_object(item)
+                or self._encode_tagged(item)
+            )
         except CodecError:
             raise
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
@@ -62,6 +82,8 @@ class ItemCodec:
             if first == _OBJECT:
                 name, class_name, fields = orjson.loads(memoryview(data)[1:])
                 return object_of(name, class_name, fields, self._classes)
+            if first == _PARTS:
+                return self._decode_parts(data)
             if first == _TAGGED:
                 return untag(orjson.loads(memoryview(data)[1:]), self._classes)
             if first == _SURROGATES:
@@ -77,6 +99,25 @@ class ItemCodec:
             return orjson.dumps(item)
         except TypeError:
             return None
+
+    def _encode_parts(self, item: Any) -> bytes | None:
+        kind = type(item)
+        parts = item.log_parts() if _has_parts(kind) else None
+        if parts is None or not _is_plain((parts[0],)):
+            return None
+        try:
+            head = orjson.dumps([self._classes.name_of(kind), parts[0]])
+        except TypeError:
+            return None
+        return b"".join((_PARTS, head, b"\n", parts[1]))
+
+    def _decode_parts(self, data: bytes) -> Any:
+        end = data.index(b"\n")
+        name, fields = orjson.loads(memoryview(data)[1:end])
+        kind: Any = self._classes.find(name)
+        if not _has_parts(kind):
+            raise CodecError(f"{name} has no parts")
+        return kind.from_log_parts(fields, data[end + 1 :])
 
     def _encode_object(self, item: Any) -> bytes | None:
         parts = object_parts(item, self._classes, type(item).__name__)
@@ -110,6 +151,11 @@ class ItemClasses(ProjectClasses):
             if isinstance(value, base) and type(value) is not base:
                 return base(value)
         return value
+
+
+def _has_parts(kind: type) -> bool:
+    """Whether it is as `HasParts` says."""
+    return hasattr(kind, "log_parts") and hasattr(kind, "from_log_parts")
 
 
 def _is_plain(values: Iterable[Any], depth: int = 0) -> bool:

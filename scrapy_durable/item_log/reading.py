@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -48,6 +49,10 @@ class Accepted:
     position: Position
     """Behind the last of them."""
     items: list[Any]
+    lease: Place
+    """Behind the acceptance of the lease, which no other has."""
+    numbers: Sequence[int]
+    """Of each of the items, the number that it has among those of its lease, from 0. Those that are lost count too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +150,13 @@ class LogReader:
             if position[2] > lease.count:
                 raise self._damaged(position[:2], "more items of the next lease were read than it has")
             taken = min(room, lease.count - position[2])
-            items = self._items(lease, position[2], position[2] + taken)
+            items, numbers = self._items(lease, position[2], position[2] + taken)
             room -= taken
             if position[2] + taken >= lease.count:
                 position, cursor = (*lease.end, 0), _Cursor(lease.end)
             else:
                 position = (*position[:2], position[2] + taken)
-            accepted.append(Accepted(position, items))
+            accepted.append(Accepted(position, items, lease.end, numbers))
         self._remember(position, cursor)
         return accepted
 
@@ -209,8 +214,8 @@ class LogReader:
         last, _ = self._known_piece(token, settled.last)
         return _Lease(token, end, settled.items, [last])
 
-    def _items(self, lease: _Lease, begin: int, end: int) -> list[Any]:
-        """Those with these indexes."""
+    def _items(self, lease: _Lease, begin: int, end: int) -> tuple[list[Any], Sequence[int]]:
+        """Those with these indexes, and the index of each."""
         pieces = lease.pieces
         while pieces[-1].earlier > begin:
             piece, count = self._known_piece(lease.token, pieces[-1].previous)
@@ -218,6 +223,8 @@ class LogReader:
                 raise self._damaged(piece.place, f"it contradicts the next items of lease {lease.token}")
             pieces.append(piece)
         items: list[Any] = []
+        numbers: list[int] = []
+        number = begin
         first = bisect_left(pieces, -begin, key=lambda piece: -piece.earlier)
         for piece in reversed(pieces[: first + 1]):
             if piece.earlier >= end:
@@ -225,11 +232,15 @@ class LogReader:
             payload = self._payload(self._pieces, piece.place, self._prefix(self._pieces, piece.place))
             count = read_piece(payload).items
             for encoded in items_of(payload, max(begin - piece.earlier, 0), min(end - piece.earlier, count)):
-                if encoded.startswith(MARKER):
-                    items += self._unkept.find(encoded)
-                else:
-                    items.append(self._codec.decode(encoded))
-        return items
+                found = (
+                    self._unkept.find(encoded)
+                    if encoded.startswith(MARKER)
+                    else (self._codec.decode(encoded),)
+                )
+                items += found
+                numbers += [number] * len(found)
+                number += 1
+        return items, numbers
 
     def _known_piece(self, token: int, place: Place) -> tuple[_KnownPiece, int]:
         """The piece of that lease at that place, and how many items it has."""

@@ -171,7 +171,7 @@ class Run:
         """The test is over."""
         self.log.close()
         if self.feeds._consumer is not None:
-            for feed in self.feeds._consumer._feeds:
+            for feed in self.feeds._consumer.feeds:
                 feed.close()
 
     def stat(self, name: str) -> Any:

@@ -110,6 +110,13 @@ class Lifecycle(ABC, Generic[V]):
     def _keeps_crawl(self, verdict: V) -> bool:
         """Whether a crawl with this verdict is kept in the frontier."""
 
+    def _may_replace(self, verdict: V) -> bool:
+        """Whether feeds of this crawl take the place of what earlier ones have left."""
+        return verdict.complete
+
+    async def _report_stored(self) -> None:
+        """Leave word of how far the items are stored. Called on the elected worker."""
+
     async def _finish_alone(self) -> V | None:
         """The same as `_finish` under another scheduler than the frontier's."""
         self._ended = True
@@ -210,11 +217,12 @@ class Lifecycle(ABC, Generic[V]):
         self._adopt(verdict)
         await scheduler.frontier.publish_verdict(self._serialize(verdict))
         await self._store_items(scheduler, verdict)
+        await self._report_stored()
         await self._let_go(scheduler, verdict)
 
     async def _store_items(self, scheduler: FrontierScheduler, verdict: V) -> None:
         keep = self._keeps_crawl(verdict)
-        self._stored = await store_items(scheduler, complete=verdict.complete, keep=keep)
+        self._stored = await store_items(scheduler, complete=self._may_replace(verdict), keep=keep)
         self._crawler.stats.set_value("verdict/complete", self.is_complete)
         for sentence in self._stored.missing:
             logger.error("Not every item is stored: %s", sentence)

@@ -13,5 +13,6 @@ leaves out the items that repeat others, where the project says which do (`Durab
 """
 
 from scrapy_durable.feeds.extension import DurableFeeds
+from scrapy_durable.feeds.plan import Whereabouts
 
-__all__ = ["DurableFeeds"]
+__all__ = ["DurableFeeds", "Whereabouts"]

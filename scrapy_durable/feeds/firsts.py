@@ -138,12 +138,9 @@ def _make(path: Path, log: str) -> None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """The log's directory is locked, so nobody else has the file. Full synchronisation: the notes, which come after it,
-    outlive a loss of power, and so must this.
-    """
+    """With full synchronisation: the notes, which come after it, outlive a loss of power, and so must this."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
     except BaseException:

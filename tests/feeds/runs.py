@@ -85,6 +85,7 @@ class Runs:
         self.kills = Kills(root)
         self.accepted: list[Any] = []
         self.crawl_id = "shop-1"
+        self.kind: type[DurableFeeds] = DurableFeeds
         self.state_dir = root / "job" / "items"
         self._tokens = 0
         self._run: Run | None = None
@@ -157,7 +158,7 @@ class Run:
         crawler = get_crawler(ShopSpider, {"FEEDS": runs.feeds, **runs.settings})
         crawler.spider = spider = crawler._create_spider()
         log = ItemLog(runs.state_dir, ItemCodec(ShopSpider), segment_bytes=4096)
-        feeds = DurableFeeds.from_crawler(crawler)
+        feeds = runs.kind.from_crawler(crawler)
         log.open(runs.crawl_id)
         try:
             await feeds.begin(log, runs.state_dir, BEGUN_AT, log.name)

@@ -85,3 +85,17 @@ def test_the_first_is_named_in_a_warning(tmp_path: Path, caplog: pytest.LogCaptu
             "and is lost with this process",
         )
     ]
+
+
+@in_loop
+async def test_the_others_keep_the_numbers_that_they_have_in_their_lease(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    await accepted(log, 1, Odd(), "a", Odd(), "b", "c")
+    [whole] = log.read(BEGINNING, 9)
+    assert list(whole.numbers) == [0, 1, 2, 3, 4]
+    log.close()
+    log = opened(tmp_path)
+    parts = [*log.read(BEGINNING, 2), *log.read((0, 0, 2), 9)]
+    assert [(part.items, list(part.numbers)) for part in parts] == [(["a"], [1]), (["b", "c"], [3, 4])]
+    assert {part.lease for part in parts} == {whole.lease}
+    log.close()

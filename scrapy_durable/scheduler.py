@@ -27,6 +27,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_durable import engine
 from scrapy_durable.config import Config
+from scrapy_durable.crawl_numbers import KEPT
 from scrapy_durable.duplicates import Duplicates
 from scrapy_durable.entries import Entries
 from scrapy_durable.exceptions import CodecError, DurableError, FrontierError, KeptElsewhere
@@ -91,6 +92,7 @@ class FrontierScheduler(BaseScheduler):
         clock = crawl_clock(crawler)
         self._crawler = crawler
         self._stats = stats
+        self._kept_stat = config.reported_stats.get(KEPT, "item_scraped_count")
         self._outbox = outbox = Outbox()
         self.frontier = build_frontier(settings, name, spider=crawler.spidercls.name)
         self._leases = Leases(outbox, settings.getint("CONCURRENT_REQUESTS") or 100, config.lease_seconds)
@@ -343,7 +345,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _check_engine(self) -> None:
         """See what the engine still has in hand."""
-        passed_on = self._stats.get_value("item_scraped_count", 0)
+        passed_on = self._stats.get_value(self._kept_stat, 0)
         downloading = engine.downloading(self._crawler)
         if starting := self.start.at_work(engine.items_at_work(self._crawler)):
             downloading = {*downloading, *starting}

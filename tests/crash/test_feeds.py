@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from carscraper.export.tables import columns
-from tests.crash.stores import Store
+from tests.crash.stores import SharedRedis, Store
 from tests.crash.test_random_kills import KILLS, SMALL_STEPS, SURE_HITS, kill_at_random
 from tests.crawling import Crawl, crawl, wait_until
 from tests.standin import StandIn
@@ -119,3 +119,30 @@ def test_five_kills_at_random_moments_leave_each_listing_once_in_every_feed(
     everything = sorted(site.ids())
     found = found_in(tmp_path / "feeds")
     assert found == dict.fromkeys(found, everything), run.log[-10_000:]
+
+
+@pytest.mark.slow
+def test_two_workers_have_each_listing_once_in_their_own_feed_and_all_of_them_together(
+    shared: SharedRedis, stand_in: Callable[..., StandIn], tmp_path: Path
+) -> None:
+    site = stand_in(LISTINGS, latency=0.05)
+    settings = {**SMALL_STEPS, "DURABLE_LEASE_SECONDS": 20}
+    feed = ("-o", str(tmp_path / "feeds" / "cars-%(worker)s.jl"))
+
+    def start(number: int) -> Crawl:
+        jobdir = tmp_path / f"job-{number}"
+        return crawl(site.url, tmp_path / "out", *feed, settings=settings, jobdir=jobdir, **shared.options)
+
+    site.faults([{"match": "/specs/", "fault": "hang", "after": 60}])
+    with start(0) as first, start(1) as second:
+        wait_until(lambda: site.counts()["specs"] > 60)
+        wait_until(lambda: all((tmp_path / f"job-{number}" / "items").is_dir() for number in (0, 1)))
+        first.kill()
+        with start(0) as again:
+            wait_until(lambda: "Going on with crawl" in again.log or not again.running)
+            site.faults([])
+            assert [again.wait(60), second.wait(60)] == [0, 0], again.log + second.log
+    found = [ids_in(path) for path in sorted((tmp_path / "feeds").iterdir())]
+    assert len(found) == 2
+    assert [len(ids) for ids in found] == [len(set(ids)) for ids in found]
+    assert sorted(set().union(*found)) == sorted(site.ids())

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import orjson
 
 from scrapy_durable.frontier.codec import is_declared
 from scrapy_durable.lifecycle import Lifecycle
@@ -30,6 +28,11 @@ class Verdict:
     done: int
     """Requests acknowledged, of all workers and runs of the crawl."""
     dead_letters: int
+
+    @property
+    def may_replace(self) -> bool:
+        """Only what is complete does."""
+        return self.complete
 
 
 def judge(status: Status, *, stopped: str | None, refused: int, start_failure: str | None = None) -> Verdict:
@@ -65,9 +68,6 @@ class AnyProject(Lifecycle[Verdict]):
             refused=refused if spider and is_declared(spider) else 0,
             start_failure=scheduler.start.failure if scheduler else None,
         )
-
-    def _serialize(self, verdict: Verdict) -> bytes:
-        return orjson.dumps(asdict(verdict))
 
     async def _read(self, published: bytes) -> Verdict:
         return read_published(Verdict, published)

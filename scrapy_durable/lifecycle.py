@@ -15,6 +15,7 @@ import logging
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+import orjson
 from scrapy import signals
 
 from scrapy_durable.crawl_numbers import others_live
@@ -45,6 +46,10 @@ class AnyVerdict(Protocol):
     @property
     def complete(self) -> bool:
         """False when anything is lost, or is not known to be there."""
+
+    @property
+    def may_replace(self) -> bool:
+        """Whether feeds of this crawl take the place of what earlier ones have left."""
 
     @property
     def reasons(self) -> list[str]:
@@ -98,9 +103,9 @@ class Lifecycle(ABC, Generic[V]):
         Called on the elected worker, and again if that failed. Raises whatever it likes: the crawl ends then.
         """
 
-    @abstractmethod
     def _serialize(self, verdict: V) -> bytes:
-        """The verdict for the other workers."""
+        """The verdict for the other workers. It is a dataclass of what JSON has, unless a site says otherwise."""
+        return orjson.dumps(verdict)
 
     @abstractmethod
     async def _read(self, published: bytes) -> V:
@@ -109,10 +114,6 @@ class Lifecycle(ABC, Generic[V]):
     @abstractmethod
     def _keeps_crawl(self, verdict: V) -> bool:
         """Whether a crawl with this verdict is kept in the frontier."""
-
-    def _may_replace(self, verdict: V) -> bool:
-        """Whether feeds of this crawl take the place of what earlier ones have left."""
-        return verdict.complete
 
     async def _report_stored(self) -> None:
         """Leave word of how far the items are stored. Called on the elected worker."""
@@ -222,7 +223,7 @@ class Lifecycle(ABC, Generic[V]):
 
     async def _store_items(self, scheduler: FrontierScheduler, verdict: V) -> None:
         keep = self._keeps_crawl(verdict)
-        self._stored = await store_items(scheduler, complete=self._may_replace(verdict), keep=keep)
+        self._stored = await store_items(scheduler, complete=verdict.may_replace, keep=keep)
         self._crawler.stats.set_value("verdict/complete", self.is_complete)
         for sentence in self._stored.missing:
             logger.error("Not every item is stored: %s", sentence)

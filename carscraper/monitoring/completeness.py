@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-import orjson
 from scrapy.exceptions import NotConfigured
 
 from carscraper.catalogue.searches import reads_cars, search_of
 from carscraper.changes.log import Changes
 from carscraper.config import Config
-from carscraper.export.feeds import Feeds
 from carscraper.monitoring import dead_letters
 from carscraper.monitoring.deliveries import Deliveries
-from carscraper.monitoring.report import read_ledger, reported, run_json, utc
+from carscraper.monitoring.report import RunReport, read_ledger, reported, utc
 from carscraper.monitoring.schema_contract import FREEZE
 from carscraper.monitoring.summary import summary
 from carscraper.monitoring.verdict import (
@@ -35,7 +33,6 @@ from carscraper.pipelines.json_batches import JsonBatchesPipeline
 from scrapy_durable.any_project import AnyProject
 from scrapy_durable.crawl_numbers import crawl_numbers
 from scrapy_durable.engine import is_at_a_command
-from scrapy_durable.feeds import Whereabouts
 from scrapy_durable.identity import begin_time, crawl_clock
 from scrapy_durable.lifecycle import POLL, Lifecycle
 from scrapy_durable.published import read_published
@@ -79,8 +76,7 @@ class Completeness(Lifecycle[Verdict]):
         """True from when nothing is waited for any more: then the files are written, whoever stops the process."""
         self._requests = 0
         """Made by all workers of the crawl; 0 before that was looked up."""
-        self._reported: tuple[str, dict[str, Any]] | None = None
-        """What `run.json` says of the crawl."""
+        self._report = RunReport(crawler)
         self._dead_letters = 0
         """Of a crawl that was stopped: the frontier's count, where not all of them are at hand."""
 
@@ -137,9 +133,6 @@ class Completeness(Lifecycle[Verdict]):
         elsewhere = await self._deliveries.wait_for_other_workers(scheduler)
         return await self._conclude(reading, given_up, unfinished=0, elsewhere=elsewhere)
 
-    def _serialize(self, verdict: Verdict) -> bytes:
-        return orjson.dumps(asdict(verdict))
-
     def _keeps_crawl(self, verdict: Verdict) -> bool:
         return bool(verdict.given_up)
 
@@ -186,31 +179,16 @@ class Completeness(Lifecycle[Verdict]):
         published = await asyncio.to_thread(_publish, self._crawler, self._archive, kept, complete=complete)
         status = "complete" if verdict.complete else "incomplete"
         why = stopped or ("api_changed" if verdict.api_changed else None)
-        found = {"published": published, **reported(verdict, self._dead_letters)}
-        self._reported = f"stopped: {why}" if why else status, found
-        await self._report(*self._reported)
+        found = self._of_run | {"published": published, **reported(verdict, self._dead_letters)}
+        await self._report.write(self._archive, f"stopped: {why}" if why else status, found)
         can_go_on = (stopped or verdict.given_up) and scheduler and scheduler.identity.resumable
         for left_alone in [] if can_go_on else await asyncio.to_thread(self._archive.end):
             logger.warning("Left the batches of another crawl alone: %s", left_alone)
         return verdict
 
-    def _may_replace(self, verdict: Verdict) -> bool:
-        """As for `cars.json`: what a database lacks is delivered later, and changes no feed."""
-        return verdict.catalogue_complete
-
     async def _report_stored(self) -> None:
         """Once more in `run.json`: it was written before the feeds were."""
-        if self._reported is None or not self._feeds:
-            return
-        status, found = self._reported
-        if missing := self._stored.missing:
-            reasons = [*found["reasons"], *missing]
-            status, found = "incomplete", found | {"complete": False, "reasons": reasons}
-        await self._report(status, found)
-
-    async def _report(self, status: str, found: dict[str, Any]) -> None:
-        run = run_json(self._crawler, self._archive, status, self._of_run | found)
-        await asyncio.to_thread(self._archive.report, run)
+        await self._report.write_stored(self._archive, self._stored.missing)
 
     def _say(self, verdict: Verdict) -> None:
         stats = self._crawler.stats
@@ -236,7 +214,7 @@ class Completeness(Lifecycle[Verdict]):
         """The verdict in words; of a search, that it found nothing, and where its records are."""
         if self.verdict is None or self.failure is not None:
             return super().summary()
-        said = summary(self.verdict, self._stored.missing, self._feeds)
+        said = summary(self.verdict, self._stored.missing, self._report.feeds)
         search = search_of(_cars_spider(self._crawler))
         if search.reads_all:
             return said
@@ -246,7 +224,8 @@ class Completeness(Lifecycle[Verdict]):
         return [*said, f"this search is in {directory}; the whole catalogue is left as it was"]
 
     async def _report_failure(self) -> None:
-        await self._report("failed", {"published": None, "complete": False, "reasons": [self.failure]})
+        found = self._of_run | {"published": None, "complete": False, "reasons": [self.failure]}
+        await self._report.write(self._archive, "failed", found)
 
     async def _stopped(self, reason: str) -> Verdict | None:
         scheduler = frontier_scheduler(self._crawler)
@@ -289,14 +268,7 @@ class Completeness(Lifecycle[Verdict]):
     @property
     def _of_run(self) -> dict[str, Any]:
         """What `run.json` says of this run alone."""
-        said: dict[str, Any] = {"requests": self._requests} if self._requests else {}
-        return said | {"feeds": self._feeds} if self._feeds else said
-
-    @property
-    def _feeds(self) -> list[Whereabouts]:
-        """Where this worker's feeds are, as far as they are made of the item log."""
-        feeds = self._crawler.get_extension(Feeds)
-        return feeds.whereabouts() if feeds is not None else []
+        return {"requests": self._requests} if self._requests else {}
 
     @property
     def _has_begun(self) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from carscraper.export.feeds import Feeds
 from carscraper.items import OddSpec, PageRead, SetAside
 from carscraper.monitoring.verdict import Reading, Verdict
 from scrapy_durable.identity import begin_time, crawl_clock
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from carscraper.output.archive import Archive
+    from scrapy_durable.feeds import Whereabouts
 
 _LISTED = 1000
 """How many missing ids, listings set aside and requests given up `run.json` names at most, of each."""
@@ -48,8 +52,39 @@ def reported(verdict: Verdict, dead_letters: int) -> dict[str, Any]:
     return found
 
 
-def run_json(crawler: Crawler, archive: Archive, status: str, found: dict[str, Any]) -> bytes:
-    """The text of `run.json`; `found` takes the place of what is told of this worker alone."""
+class RunReport:
+    """`run.json`, which is written with the verdict, and once more when this worker's feeds are stored."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._written: tuple[str, dict[str, Any]] | None = None
+
+    @property
+    def feeds(self) -> list[Whereabouts]:
+        """Where the feeds are that are made of the item log."""
+        feeds = self._crawler.get_extension(Feeds)
+        return feeds.whereabouts() if feeds is not None else []
+
+    async def write(self, archive: Archive, status: str, found: dict[str, Any]) -> None:
+        """Write it; `found` takes the place of what is told of this worker alone. Raises `OSError`."""
+        self._written = status, found
+        feeds = {"feeds": self.feeds} if self.feeds else {}
+        await asyncio.to_thread(archive.report, _run_json(self._crawler, archive, status, found | feeds))
+
+    async def write_stored(self, archive: Archive, missing: Sequence[str]) -> None:
+        """Write it again, if there are such feeds; `missing` says in a sentence each what is not stored. Raises
+        `OSError`.
+        """
+        if self._written is None or not self.feeds:
+            return
+        status, found = self._written
+        if missing:
+            status, reasons = "incomplete", [*found["reasons"], *missing]
+            found = found | {"complete": False, "reasons": reasons}
+        await self.write(archive, status, found)
+
+
+def _run_json(crawler: Crawler, archive: Archive, status: str, found: dict[str, Any]) -> bytes:
     run = {
         "crawl_id": archive.crawl_id,
         "status": status,

@@ -85,6 +85,11 @@ class Verdict:
     reasons: list[str] = field(default_factory=list)
     """Why it is not complete, a sentence each; empty when it is."""
 
+    @property
+    def may_replace(self) -> bool:
+        """As for `cars.json`: what a database lacks is delivered later, and changes no feed."""
+        return self.catalogue_complete
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

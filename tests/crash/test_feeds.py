@@ -55,7 +55,7 @@ def ids_in(path: Path) -> list[str]:
     data = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
     if name.endswith(".json"):
         return [record["id"] for record in json.loads(data)]
-    assert data.endswith(b"\n"), name
+    assert not data or data.endswith(b"\n"), name
     return [json.loads(line)["id"] for line in data.splitlines()]
 
 

@@ -72,7 +72,7 @@ def test_what_shall_not_be_kept_is_nowhere(site: StandIn, start: Start, tmp_path
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or MARK.encode() not in path.read_bytes(), path
     again = [sys.executable, "-m", "scrapy", "reparse", "-s", f"CARS_OUTPUT_DIR={run.output_dir}"]
-    for records in (tmp_path / "cars.jsonl", run.output_dir / "cars.incomplete.json"):
+    for records in (tmp_path / "cars.incomplete.jsonl", run.output_dir / "cars.incomplete.json"):
         lines = [line for line in records.read_text().splitlines() if len(line) > 2]
         cars = [json.loads(line.rstrip(",")) for line in lines]
         assert cars

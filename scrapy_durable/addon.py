@@ -35,7 +35,10 @@ _ADDED = {
         "scrapy_durable.parents.ParentsMiddleware": 0,
         "scrapy_durable.retry.middleware.NoAnswerMiddleware": 100,
     },
-    "EXTENSIONS": {"scrapy_durable.any_project.AnyProject": 200},
+    "EXTENSIONS": {
+        "scrapy_durable.any_project.AnyProject": 200,
+        "scrapy_durable.runs.extension.RunHistory": 210,
+    },
 }
 """Components beside Scrapy's, with their place in the order."""
 

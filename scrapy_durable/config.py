@@ -47,6 +47,7 @@ class Config:
     responses_max_shared: int
     responses_max_kept: int
     item_log_max_bytes: int
+    runs_file: Path | None
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
@@ -75,6 +76,7 @@ class Config:
             responses_max_shared=values.whole("DURABLE_RESPONSES_MAX_SHARED", 1024, LARGEST),
             responses_max_kept=values.whole("DURABLE_RESPONSES_MAX_KEPT", 1024, LARGEST),
             item_log_max_bytes=values.whole("DURABLE_ITEM_LOG_MAX_BYTES", 1024**2, 2**50),
+            runs_file=_directory(values, "DURABLE_RUNS_FILE"),
         )
 
     @property
@@ -89,7 +91,7 @@ def _directory(values: Values, name: str) -> Path | None:
     """None for an empty one."""
     text = values.text(name)
     if "\0" in text:
-        raise ConfigurationError(f"{name}: a directory is needed, not {text!r}")
+        raise ConfigurationError(f"{name}: a path is needed, not {text!r}")
     return Path(text).absolute() if text else None
 
 

@@ -93,6 +93,9 @@ DURABLE_ITEM_LOG_MAX_BYTES = os.environ.get("DURABLE_ITEM_LOG_MAX_BYTES", str(16
 its feeds, and is stopped when they are written at its end.
 """
 
+DURABLE_RUNS_FILE = os.environ.get("DURABLE_RUNS_FILE", "")
+"""The file in which each run leaves a line. Empty: `runs.jsonl` in `JOBDIR`, and none without."""
+
 DURABLE_REPORTED_STATS = {"kept": "item_scraped_count", "requests": "downloader/request_count"}
 """Which stats a worker reports to the others, by the name that they have there: whole numbers, 16 at most. `kept` are
 the items passed on, `total` those that there are, as far as the site tells.

@@ -1,0 +1,115 @@
+"""`scrapy runs`: the runs that there were, and what came of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import orjson
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from scrapy_durable.exceptions import ConfigurationError, DurableError, cause
+from scrapy_durable.plain import plain_json, show
+from scrapy_durable.runs.extension import runs_file
+from scrapy_durable.runs.file import ENDED, read_runs
+
+if TYPE_CHECKING:
+    from scrapy_durable.runs.file import Run
+
+_WIDTH = 80
+
+
+class Command(ScrapyCommand):
+    """Reads the history of runs, while a crawl runs or not.
+
+    Exit status 0: done. 1: a line is damaged, or the disk does not do its part. 2: refused.
+    """
+
+    requires_project = False
+    requires_crawler_process = False
+    default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
+
+    def syntax(self) -> str:
+        """All of them, or one."""
+        return "[options] [show RUN]"
+
+    def short_desc(self) -> str:
+        """One line for `scrapy --help`."""
+        return "Show the runs that there were, newest last"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Scrapy's own options, and these."""
+        super().add_options(parser)
+        parser.add_argument("--json", action="store_true", help="as JSON, a run a line")
+        parser.add_argument("--limit", type=int, default=20, help="how many of the last (default: 20)")
+        parser.add_argument("--spider", help="of this spider only")
+
+    def file(self) -> Path | None:
+        """Where the history is."""
+        return runs_file(self.settings)
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Show them, or one."""
+        if args and (args[0] != "show" or len(args) != 2):
+            raise UsageError("name nothing, or: show RUN", print_help=False)
+        try:
+            self.exitcode = self._show(args[1] if args else "", opts)
+        except ConfigurationError as error:
+            self.exitcode = 2
+            show(sys.stderr, f"error: {error}")
+        except (DurableError, OSError) as error:
+            self.exitcode = 1
+            show(sys.stderr, f"error: {cause(error) if isinstance(error, OSError) else error}")
+
+    def _show(self, run: str, opts: argparse.Namespace) -> int:
+        path = self.file()
+        if path is None:
+            raise ConfigurationError("set DURABLE_RUNS_FILE or JOBDIR: without, no history is kept")
+        if not path.exists():
+            raise ConfigurationError(f"{path}: there is no such file; a run makes it")
+        broken: list[int] = []
+        runs = [one for one in read_runs(path, broken.append) if opts.spider in (None, one["spider"])]
+        if run:
+            found = next((one for one in runs if one["run"] == run), None)
+            if found is None:
+                raise ConfigurationError(f"{path} has no run {run}")
+            lines = plain_json(found, 0 if opts.json else orjson.OPT_INDENT_2).decode().split("\n")
+        elif opts.json:
+            lines = [plain_json(one).decode() for one in runs[-max(opts.limit, 0) or len(runs) :]]
+        else:
+            lines = list(_table(runs[-max(opts.limit, 0) or len(runs) :]))
+        show(sys.stdout, *lines)
+        for number in broken:
+            show(sys.stderr, f"error: {path}, line {number}: damaged, and left out")
+        return 1 if broken else 0
+
+
+def _table(runs: list[Run]) -> Iterator[str]:
+    if not runs:
+        yield "no runs"
+        return
+    yield f"{'run':23}  {'spider':10}  {'took':>8}  {'items':>8}  {'requests':>8}  verdict"
+    for run in runs:
+        ended = run["state"] == ENDED
+        took = _duration(run.get("seconds")) if ended else "-"
+        items, requests = (_number(run.get(name)) if ended else "-" for name in ("items", "requests"))
+        verdict = str(run.get("verdict")) if ended else run["state"]
+        line = f"{run['run']:23}  {run['spider'][:10]:10}  {took:>8}  {items:>8}  {requests:>8}  {verdict}"
+        yield line[:_WIDTH]
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}" if type(value) is int else "-"
+
+
+def _duration(seconds: Any) -> str:
+    """`1:02:03`."""
+    if not isinstance(seconds, int | float):
+        return "-"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}"

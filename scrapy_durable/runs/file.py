@@ -1,0 +1,94 @@
+"""`runs.jsonl`: lines appended whole and durable, by several processes at once, and read back as runs.
+
+    {"run": ID, "state": "begun", "crawl": ID, "spider", "begun", "host", "pid"}        at a run's start
+    {"run": ID, "state": "ended", …what `extension.py` tells of it}                     at its end
+
+A run that was killed has the first line alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+
+from scrapy_durable.disk import flush_directory
+from scrapy_durable.plain import plain_json
+
+BEGUN, ENDED, RUNNING, KILLED = "begun", "ended", "running", "killed"
+_PIECE = 4096
+
+Run = dict[str, Any]
+
+
+def append_run(path: Path, run: Run) -> None:
+    """Add one line, on the disk when this returns; what a process that died has left of a line is cut off. Raises
+    `OSError`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = plain_json(run, orjson.OPT_APPEND_NEWLINE)
+    with path.open("a+b", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        is_new = os.fstat(file.fileno()).st_size == 0
+        file.truncate(_whole(file))
+        rest = memoryview(line)
+        while rest:
+            rest = rest[file.write(rest) :]
+        os.fsync(file.fileno())
+    if is_new:
+        flush_directory(path.parent)
+
+
+def _whole(file: IO[bytes]) -> int:
+    """How many bytes there are up to the end of the last whole line."""
+    end = os.fstat(file.fileno()).st_size
+    while end:
+        start = max(0, end - _PIECE)
+        found = os.pread(file.fileno(), end - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
+
+
+def read_runs(path: Path, damaged: Callable[[int], None]) -> list[Run]:
+    """All runs, in the order in which they began, each with its last `state`: `ended`, `running`, `killed`.
+
+    `damaged` is told the number of a line that is none. Raises `OSError`.
+    """
+    runs: dict[str, Run] = {}
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                break  # still being written
+            run = _run(line)
+            if run is None:
+                damaged(number)
+            elif run["state"] == ENDED or run["run"] not in runs:
+                runs[run["run"]] = {**runs.get(run["run"], {}), **run}
+    return [run if run["state"] == ENDED else _unended(run) for run in runs.values()]
+
+
+def _run(line: bytes) -> Run | None:
+    try:
+        run = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    if type(run) is not dict or run.get("state") not in (BEGUN, ENDED):
+        return None
+    if not all(type(run.get(name)) is str for name in ("run", "crawl", "spider", "begun")):
+        return None
+    return run
+
+
+def _unended(run: Run) -> Run:
+    """One with nothing but its beginning: killed, unless it runs on this machine, or perhaps on another."""
+    pid = run.get("pid")
+    if run.get("host") != socket.gethostname() or type(pid) is not int:
+        return {**run, "state": BEGUN}
+    return {**run, "state": RUNNING if Path(f"/proc/{pid}").exists() else KILLED}

@@ -17,7 +17,6 @@ from typing import IO, Any
 
 import orjson
 
-from scrapy_durable.disk import flush_directory
 from scrapy_durable.plain import plain_json
 
 BEGUN, ENDED, RUNNING, KILLED = "begun", "ended", "running", "killed"
@@ -39,9 +38,17 @@ def append_run(path: Path, run: Run) -> None:
         rest = memoryview(line)
         while rest:
             rest = rest[file.write(rest) :]
-        os.fsync(file.fileno())
+        os.fdatasync(file.fileno())
     if is_new:
-        flush_directory(path.parent)
+        _flush_name(path)
+
+
+def _flush_name(path: Path) -> None:
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fdatasync(directory)
+    finally:
+        os.close(directory)
 
 
 def _whole(file: IO[bytes]) -> int:

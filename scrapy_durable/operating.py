@@ -19,13 +19,15 @@ from scrapy_durable.frontier import codec
 from scrapy_durable.frontier.contract import Entry, Pause
 from scrapy_durable.keys import Keys
 from scrapy_durable.status.condition import BY_HAND
+from scrapy_durable.status.life import key_of
 from scrapy_durable.status.words import duration
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.settings import BaseSettings
 
-    from scrapy_durable.frontier.contract import Frontier
+    from scrapy_durable.frontier.contract import Frontier, Key
+    from scrapy_durable.frontier.views import Element
 
 USUAL_PAUSE, LONGEST_PAUSE = 3600.0, 86_400.0
 """Seconds. A pause that is forgotten ends by itself, and before a crawl takes it for a damage of its queue."""
@@ -72,6 +74,27 @@ async def resume(frontier: Frontier, host: str) -> str:
     raise OperationRefused(f"{host} is not paused")
 
 
+async def find(frontier: Frontier, settings: BaseSettings, spider: str, named: str) -> Element:
+    """The request of that key, or the one that a `GET` of that address is."""
+    status = await frontier.status()
+    if status.crawl_id is None:
+        raise OperationRefused("there is no crawl")
+    key = key_of(named)
+    if key is None:
+        crawler = _crawler(settings, spider)
+        try:
+            key = _key(crawler, Request(named))
+        except ValueError as error:
+            raise OperationRefused(f"neither a key nor an address: {named}") from error
+    found = await frontier.find(key)
+    if found is None:
+        raise OperationRefused(
+            f"no request of this crawl is a GET of {named}; one with a body, or with dont_filter, has another key, "
+            "which status --json and dead --json tell"
+        )
+    return found
+
+
 async def _known(frontier: Frontier, host: str) -> None:
     """Raise `OperationRefused` for a site of which the crawl has no requests: a pause of it would do nothing."""
     status = await frontier.status()
@@ -89,7 +112,7 @@ def _entry(settings: BaseSettings, name: str, url: str, callback: str | None, pr
     """As the scheduler of the spider would have it."""
     if not urlsplit(url).hostname:
         raise OperationRefused(f"not an address with a host: {url}")
-    crawler = Crawler(get_spider_loader(settings).load(name), Settings(settings))
+    crawler = _crawler(settings, name)
     try:
         spider: Spider = crawler.spidercls.from_crawler(crawler)
     except (TypeError, ValueError) as error:
@@ -103,11 +126,20 @@ def _entry(settings: BaseSettings, name: str, url: str, callback: str | None, pr
         codec.decode(payload, spider)
     except (CodecError, ValueError) as error:
         raise OperationRefused(f"the spider {name} does not take it: {error}") from error
-    fingerprinter = build_from_crawler(load_object(settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
     return Entry(
-        key=Keys(fingerprinter.fingerprint, "", derive=False).of(request),
+        key=_key(crawler, request),
         slot=urlsplit(url).hostname or "",
         callback=callback or "parse",
         payload=payload,
         priority=priority,
     )
+
+
+def _crawler(settings: BaseSettings, spider: str) -> Crawler:
+    return Crawler(get_spider_loader(settings).load(spider), Settings(settings))
+
+
+def _key(crawler: Crawler, request: Request) -> Key:
+    """As the scheduler of the crawler would have it."""
+    fingerprinter = build_from_crawler(load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
+    return Keys(fingerprinter.fingerprint, "", derive=False).of(request)

@@ -24,9 +24,10 @@ from scrapy_durable.exceptions import (
 )
 from scrapy_durable.frontier.build import build_frontier, is_resumable, is_shared
 from scrapy_durable.frontier.contract import DeadLetter, Frontier
-from scrapy_durable.operating import LONGEST_PAUSE, USUAL_PAUSE, pause, push, resume
+from scrapy_durable.operating import LONGEST_PAUSE, USUAL_PAUSE, find, pause, push, resume
 from scrapy_durable.plain import plain, plain_json, show
 from scrapy_durable.status.document import status_document
+from scrapy_durable.status.life import key_text, life_lines
 from scrapy_durable.status.lines import status_lines
 from scrapy_durable.status.looking import build_looker
 from scrapy_durable.status.report import nothing_seen
@@ -46,6 +47,7 @@ _LIVELY = 60.0
 _ACTIONS = (
     "status",
     "watch",
+    "show URL-OR-KEY",
     "dead",
     "retry-dead",
     "drop-dead",
@@ -148,6 +150,9 @@ async def _act(
         if action == "status":
             report = await _report(frontier, settings, opts.limit)
             show(sys.stdout, *(_json(status_document(report)) if opts.json else status_lines(report)))
+        elif action == "show":
+            element = await find(frontier, settings, opts.spider or _only_spider(settings), names[0])
+            show(sys.stdout, *life_lines(element, (await frontier.status()).now))
         elif action == "dead":
             letters = await frontier.dead_letters(opts.limit)
             show(sys.stdout, *(_dead_as_json(letters) if opts.json else _dead_lines(letters)))
@@ -268,6 +273,7 @@ def _dead_lines(letters: list[DeadLetter]) -> Iterator[str]:
 def _dead_as_json(letters: list[DeadLetter]) -> list[str]:
     rows = [
         {
+            "key": key_text(letter.key),
             "url": address(letter.payload),
             "callback": letter.callback,
             "slot": letter.slot,

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from scrapy_durable.frontier.contract import Entry, Key, Pause
+    from scrapy_durable.frontier.views import Element
 
 
 class Operable(Protocol):
     """A frontier that somebody works on who is no worker of the crawl, and is not listed as one."""
+
+    async def find(self, key: Key) -> Element | None:
+        """The request of that key; None when it was never pushed, or was dropped, or there is no crawl."""
 
     async def push(self, entries: list[Entry]) -> list[Key]:
         """Add requests beside the workers, as their `Outbox.entries`; returns those that were refused. Works without

@@ -7,15 +7,24 @@ from typing import Any
 from scrapy_durable.exceptions import FrontierLost
 from scrapy_durable.frontier.contract import Entry, Inbox, Key, Outbox, Pause
 from scrapy_durable.frontier.redis_logs import RedisLogs
-from scrapy_durable.frontier.redis_messages import pack_outbox, read_inbox, reading
+from scrapy_durable.frontier.redis_messages import BUCKETS, pack_outbox, read_element, read_inbox, reading
 from scrapy_durable.frontier.redis_server import STATE_VERSION, Script, load_script, other_release
+from scrapy_durable.frontier.views import Element
 
 EXCHANGE = load_script("exchange")
 RESUME = load_script("resume")
+FIND = load_script("find")
 
 
 class RedisBeside(RedisLogs):
     """What `RedisFrontier` does without having joined; see the contract."""
+
+    async def find(self, key: Key) -> Element | None:
+        """The request of that key."""
+        keys = [*self._keys.fixed, self._keys.bucket(key % BUCKETS)]
+        reply = await self._keys.run(FIND, keys, [self._offset(), key.to_bytes(8, signed=True), str(key)])
+        with reading("a request"):
+            return read_element(key, reply)
 
     async def push(self, entries: list[Entry]) -> list[Key]:
         """Add requests beside the workers."""

@@ -29,6 +29,7 @@ from scrapy_durable.frontier.contract import (
 from scrapy_durable.frontier.log_names import is_log_name
 from scrapy_durable.frontier.reasons import kind_of
 from scrapy_durable.frontier.report import pack_report, read_report
+from scrapy_durable.frontier.views import Element
 
 BUCKETS = 2**16
 """Sets that the seen set is spread over."""
@@ -148,6 +149,34 @@ def read_dead_letters(reply: Any) -> list[DeadLetter]:
         )
         for key, slot, callback, attempts, failures, reason, died_at, payload in rows(reply, 8)
     ]
+
+
+def read_element(key: Key, reply: Any) -> Element | None:
+    """Of `find.lua`."""
+    if not reply:
+        return None
+    state, *rest = reply
+    if not rest:
+        return Element(key, state.decode())
+    slot, callback, rank, pushed_at, attempts, failures, *times, worker, reason, payload = rest
+    due, since, deadline, died_at = (float(time) / 1e6 for time in times)
+    return Element(
+        key=key,
+        state=state.decode(),
+        slot=slot.decode(),
+        callback=callback.decode(),
+        priority=MOST_PRIORITY - rank,
+        pushed_at=float(pushed_at) / 1e6,
+        attempts=attempts,
+        failures=failures,
+        due=due or None,
+        worker=worker.decode(),
+        since=since,
+        deadline=deadline,
+        died_at=died_at,
+        reason=reason.decode(errors="replace"),
+        payload=payload,
+    )
 
 
 def read_held_leases(reply: Any) -> list[HeldLease]:

@@ -25,6 +25,7 @@ from scrapy_durable.frontier.contract import (
     Status,
     WorkerStatus,
 )
+from scrapy_durable.frontier.views import Element
 from scrapy_durable.signatures import SIGNATURE, Signer
 
 _MARK = b"\x01"
@@ -146,6 +147,14 @@ class SealedFrontier(_Passed):
         """As the frontier within."""
         status = await self._frontier.status(leases)
         return replace(status, leases=self._opened_leases(status.leases, status.crawl_id or ""))
+
+    async def find(self, key: Key) -> Element | None:
+        """As the frontier within."""
+        found = await self._frontier.find(key)
+        if found is None or found.state == "done":
+            return found
+        crawl_id = self._crawl_id or (await self._frontier.status()).crawl_id or ""
+        return replace(found, payload=self._opened(found.payload, crawl_id, key))
 
     async def push(self, entries: list[Entry]) -> list[Key]:
         """As the frontier within, signed for the crawl that is there."""

@@ -34,7 +34,14 @@ from scrapy_durable.frontier.sqlite_change import Change
 from scrapy_durable.frontier.sqlite_logs import SqliteLogs, read_logs
 from scrapy_durable.frontier.sqlite_rotation import next_due
 from scrapy_durable.frontier.sqlite_statements import CRAWL, EXCHANGE, load_statements
-from scrapy_durable.frontier.sqlite_status import empty_status, read_leases, read_status, read_workers
+from scrapy_durable.frontier.sqlite_status import (
+    empty_status,
+    read_element,
+    read_leases,
+    read_status,
+    read_workers,
+)
+from scrapy_durable.frontier.views import Element
 
 MOST_AT_ONCE = 1000
 """Most leases reclaimed, delays ended and pauses ended in one exchange; the next one does the rest."""
@@ -177,6 +184,13 @@ class SqliteFrontier(SqliteLogs):
                 db.execute(EXCHANGE.count, (slot, callback, -number, 0, 0, -number))
             db.execute(DEAD_LETTERS.drop_bodies)
             return db.execute(DEAD_LETTERS.drop).rowcount
+
+    async def find(self, key: Key) -> Element | None:
+        """The request of that key."""
+        if self._file.is_absent():
+            return None
+        with self._transaction(write=False) as db:
+            return read_element(db, key, self._time(db)[0])
 
     async def push(self, entries: list[Entry]) -> list[Key]:
         """Add requests beside the worker."""

@@ -19,6 +19,7 @@ from scrapy_durable.frontier.contract import (
 from scrapy_durable.frontier.report import read_report
 from scrapy_durable.frontier.sqlite_books import Ledger
 from scrapy_durable.frontier.sqlite_statements import CRAWL, EXCHANGE, load_statements
+from scrapy_durable.frontier.views import Element
 
 STATUS = load_statements("status")
 MOST_WAITS = 1000
@@ -105,6 +106,49 @@ def read_leases(db: sqlite3.Connection, limit: int) -> list[HeldLease]:
         replace(lease, downloaded=bool(lease.downloaded))
         for lease in (HeldLease(*row) for row in db.execute(STATUS.leases, (limit,)))
     ]
+
+
+def read_element(db: sqlite3.Connection, key: int, now: float) -> Element | None:
+    """The request of that key; `now` by the crawl's clock."""
+    row = db.execute(STATUS.element, (key,)).fetchone()
+    if row is None:
+        return Element(key, "done") if db.execute(EXCHANGE.is_done, (key,)).fetchone() else None
+    (
+        number,
+        slot,
+        callback,
+        priority,
+        born,
+        attempts,
+        failures,
+        not_before,
+        worker,
+        since,
+        ends,
+        reason,
+        payload,
+    ) = row
+    state = ("queued", "delayed", "leased", "dead")[number]
+    if state == "delayed" and not_before <= now:
+        state = "queued"
+    is_leased, is_dead = state == "leased", state == "dead"
+    return Element(
+        key=key,
+        state=state,
+        slot=slot,
+        callback=callback,
+        priority=priority,
+        pushed_at=born,
+        attempts=attempts,
+        failures=failures,
+        due=not_before if state == "delayed" else None,
+        worker=worker if is_leased else "",
+        since=since if is_leased else 0.0,
+        deadline=ends if is_leased else 0.0,
+        died_at=ends if is_dead else 0.0,
+        reason=reason if is_dead else "",
+        payload=payload,
+    )
 
 
 def empty_status() -> Status:

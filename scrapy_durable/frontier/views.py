@@ -45,6 +45,32 @@ class HeldLease:
 
 
 @dataclass(frozen=True, slots=True)
+class Element:
+    """What is known of one request, whatever its state. Times are seconds since the epoch by the frontier's clock."""
+
+    key: int
+    state: str
+    """`queued`, `delayed`, `leased`, `dead` or `done`; of one that is done nothing else is kept."""
+    slot: str = ""
+    callback: str = ""
+    priority: int = 0
+    pushed_at: float = 0.0
+    attempts: int = 0
+    """How often it was leased, a lease that it has now included."""
+    failures: int = 0
+    due: float | None = None
+    """When a delayed one may be leased."""
+    worker: str = ""
+    """Of one that is leased; `since` and `deadline` likewise."""
+    since: float = 0.0
+    deadline: float = 0.0
+    died_at: float = 0.0
+    """Of one that is dead; `reason` likewise."""
+    reason: str = ""
+    payload: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """How many elements are in which state."""
 

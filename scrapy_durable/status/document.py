@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from scrapy_durable.frontier.contract import HeldLease
+from scrapy_durable.status.life import key_text
 from scrapy_durable.status.report import Report
 from scrapy_durable.status.words import address
 
@@ -44,6 +45,7 @@ def status_document(report: Report) -> dict[str, Any]:
 def lease_document(lease: HeldLease) -> dict[str, Any]:
     """A lease without its payload."""
     return {
+        "key": key_text(lease.key),
         "url": address(lease.payload),
         "callback": lease.callback,
         "slot": lease.slot,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scrapy_durable.exceptions import FrontierLost
-from scrapy_durable.frontier.contract import Counts, Outbox, PaceChange, Pause
+from scrapy_durable.frontier.contract import Counts, DeadLettered, Outbox, PaceChange, Pause, Retry
 from scrapy_durable.frontier.sealed import Seal, SealedFrontier
-from tests.frontier.backends import Backend
+from scrapy_durable.frontier.views import Element
+from tests.frontier.backends import BEGIN, LEASE, Backend
 from tests.frontier.test_contract import begun, counts, entries, entry, held, keys
 
 HAND = "paused by hand"
@@ -99,3 +102,34 @@ async def test_what_is_pushed_is_signed(lasting: Backend) -> None:
     signed, unsigned = (await worker.exchange(Outbox(), 10)).leases
     assert signed.payload == b"payload of 1"
     assert unsigned.payload.startswith(b"\0"), "it cannot be read back"
+
+
+async def test_a_request_is_found_in_each_of_its_states(lasting: Backend) -> None:
+    frontier, beside = await begun(lasting), lasting.open("operator")
+    assert await beside.find(-7) is None
+    await frontier.exchange(Outbox(entries=[entry(-7, slot="b", priority=3, delay=50, callback="other")]), 0)
+    waiting = Element(
+        -7, "delayed", "b", "other", 3, pushed_at=BEGIN, due=BEGIN + 50, payload=b"payload of -7"
+    )
+    found = await beside.find(-7)
+    assert found is not None
+    assert replace(found, pushed_at=round(found.pushed_at)) == waiting
+    lasting.advance(50)
+    found = await beside.find(-7)
+    assert found is not None
+    assert (found.state, found.due) == ("queued", None), "its time has come, though nobody has seen it"
+    (lease,) = (await frontier.exchange(Outbox(), 1)).leases
+    found = await beside.find(-7)
+    assert found is not None
+    assert (found.state, found.worker, found.attempts) == ("leased", "w1", 1)
+    assert (found.since, found.deadline) == (BEGIN + 50, BEGIN + 50 + LEASE)
+    (lease,) = (await frontier.exchange(Outbox(retries=[Retry(lease.held, 0, "status 503")]), 1)).leases
+    await frontier.exchange(Outbox(dead_lettered=[DeadLettered(lease.held, "status 404")]), 0)
+    found = await beside.find(-7)
+    assert found is not None
+    assert (found.state, found.attempts, found.failures, found.reason) == ("dead", 2, 1, "status 404")
+    assert (found.died_at, found.worker, found.since) == (BEGIN + 50, "", 0.0)
+    assert await beside.retry_dead() == 1
+    (lease,) = (await frontier.exchange(Outbox(), 1)).leases
+    await frontier.exchange(Outbox(acks=held(lease)), 0)
+    assert await beside.find(-7) == Element(-7, "done")

@@ -116,6 +116,10 @@ def test_a_pushed_address_is_crawled_by_the_method_that_was_named(tmp_path: Path
                 json.loads(line)["by"]: json.loads(line)["url"] for line in items.read_text().splitlines()
             }
             assert found == {"parse": one, "parse_other": two}
+            shown = subprocess.run([*scrapy, "queue", "show", one], **run, capture_output=True, timeout=HANGS)  # type: ignore[call-overload]
+            assert shown.stdout.endswith(" is done. Of what is done the queue keeps the key alone.\n"), (
+                shown.stderr
+            )
             status, said = pushed(one)
             assert (status, "is leased, done or dead: nothing has changed" in said) == (1, True), said
         finally:

@@ -51,3 +51,8 @@ GROUP BY slot.id;
 -- :in_flight Slots with leases in flight, a walk along these; at most so many.
 SELECT name, pace, count(*) FROM work JOIN slot ON slot.id = work.slot
 WHERE state = 2 AND downloaded = 0 GROUP BY slot.id LIMIT ?;
+
+-- :element All that is known of an element that is not done.
+SELECT state, slot.name, callback.name, priority, born, attempts, failures, not_before, coalesce(worker, ''), since, deadline,
+       coalesce(reason, ''), payload
+FROM work JOIN body USING (id) JOIN slot ON slot.id = work.slot JOIN callback ON callback.id = work.callback WHERE key = ?;

@@ -76,19 +76,25 @@ class Run:
 async def crawl(
     *, workers: int, cap: int, concurrent: int, latency: float, redis_latency: float, requests: int
 ) -> Run:
-    """Let so many workers crawl so many pages; `latency` and `redis_latency` are seconds."""
-    site = Site(latency)
+    """Let so many workers crawl so many pages; 0: one with Scrapy's own scheduler, without Redis.
+
+    `latency` and `redis_latency` are seconds.
+    """
+    site, stock = Site(latency), False
     await site.start()
     with tempfile.TemporaryDirectory() as directory, RedisServer() as server, server.client() as client:
+        if not workers:
+            workers, stock = 1, True
         async with TcpProxy(server.port) as proxy:
             proxy.delay = redis_latency
             port = proxy.port if redis_latency else server.port
             processes = [
-                _start(directory, f"worker-{number}", port, site.port, requests, cap, concurrent)
+                _start(directory, f"worker-{number}", port, site.port, requests, cap, concurrent, stock)
                 for number in range(workers)
             ]
             try:
-                await _until(lambda: client.hlen("{pages}:workers") == workers)
+                if not stock:
+                    await _until(lambda: client.hlen("{pages}:workers") == workers)
                 site.open.set()
                 await _until(lambda: len(site.answered) >= requests // 5)
                 calls, first = _calls(client), len(site.answered)
@@ -112,7 +118,14 @@ async def crawl(
 
 
 def _start(
-    directory: str, name: str, redis_port: int, site_port: int, requests: int, cap: int, concurrent: int
+    directory: str,
+    name: str,
+    redis_port: int,
+    site_port: int,
+    requests: int,
+    cap: int,
+    concurrent: int,
+    stock: bool,
 ) -> subprocess.Popen[bytes]:
     settings = {
         "REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
@@ -121,6 +134,8 @@ def _start(
         "CONCURRENT_REQUESTS_PER_DOMAIN": cap,
         "LOG_LEVEL": "ERROR",
     }
+    if stock:
+        settings.update({"ADDONS": "{}", "REDIS_URL": ""})
     command = [sys.executable, "-m", "scrapy", "runspider", str(ROOT / "benchmarks" / "workers_spider.py")]
     command += ["-a", f"site=http://127.0.0.1:{site_port}", "-a", f"pages={requests}"]
     for setting, value in settings.items():
@@ -147,7 +162,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument(
+        "--workers", type=int, nargs="+", default=[0, 1, 2, 4], help="0: Scrapy's own scheduler"
+    )
     parser.add_argument("--cap", type=int, default=16, help="in flight at once, of all workers (default: 16)")
     parser.add_argument("--concurrent", type=int, default=16, help="CONCURRENT_REQUESTS (default: 16)")
     parser.add_argument("--latency", type=float, default=0.2, help="of the site, in seconds (default: 0.2)")
@@ -158,7 +175,7 @@ def main() -> None:
     print("| workers | requests/s (of at most) | round trips a request | requests of each | most at once |")
     print("|---|---|---|---|---|")
     for workers in options.workers:
-        ideal = min(options.cap, workers * options.concurrent) / options.latency
+        ideal = min(options.cap, max(1, workers) * options.concurrent) / options.latency
         runs = [
             uvloop.run(
                 crawl(
@@ -173,7 +190,7 @@ def main() -> None:
             for _ in range(options.runs)
         ]
         print(
-            f"| {workers} | {_spread([run.rate for run in runs], 1)} ({ideal:.0f}) "
+            f"| {workers or 'Scrapy alone'} | {_spread([run.rate for run in runs], 1)} ({ideal:.0f}) "
             f"| {_spread([run.round_trips for run in runs], 3)} "
             f"| {'; '.join(' '.join(map(str, run.shares)) for run in runs)} "
             f"| {max(run.most for run in runs)} of {options.cap} |",

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -95,9 +95,13 @@ class Prefetched:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._leases: deque[Lease] = deque()
+        self._spares: dict[str, deque[Lease]] = {}
+        """By slot."""
+        self._places: Counter[str] = Counter()
+        """Of each slot, those that have become free and that the frontier has not been told of yet."""
 
     def __len__(self) -> int:
-        """How many."""
+        """How many, without spares."""
         return len(self._leases)
 
     def __iter__(self) -> Iterator[Lease]:
@@ -106,11 +110,47 @@ class Prefetched:
 
     def add(self, leases: Iterable[Lease]) -> None:
         """Take in what came from the frontier."""
-        self._leases.extend(leases)
+        for lease in leases:
+            if lease.is_spare:
+                self._spares.setdefault(lease.slot, deque()).append(lease)
+            else:
+                self._leases.append(lease)
+
+    @property
+    def spares(self) -> list[Lease]:
+        """Those that wait for a place of their slot."""
+        return list(chain.from_iterable(self._spares.values()))
 
     def pop(self) -> Lease | None:
         """The next one for the engine, which has to be assigned or dead-lettered."""
-        return self._leases.popleft() if self._leases else None
+        if self._leases:
+            return self._leases.popleft()
+        for slot, number in self._places.items():
+            if number and (spares := self._spares.get(slot)):
+                self._places[slot] -= 1
+                lease = spares.popleft()
+                self._outbox.sent.append(lease.held)
+                return lease
+        return None
+
+    def wanted_spares(self, places: Counter[str], most: int) -> dict[str, int]:
+        """How many more are worth having, by slot; `most` of all slots together, each as it has requests in flight.
+
+        `places`: how many of each slot the engine has in flight.
+        """
+        places = places + Counter(lease.slot for lease in self._leases)
+        total = places.total()
+        there = {slot: len(spares) for slot, spares in self._spares.items()}
+        wanted = {slot: most * number // total - there.get(slot, 0) for slot, number in places.items()}
+        return {slot: number for slot, number in wanted.items() if number > 0}
+
+    def note_free(self, slot: str) -> None:
+        """A place of that slot is free, which the outbox says."""
+        self._places[slot] += 1
+
+    def give_places_back(self) -> None:
+        """The outbox is sent now: the frontier has the places that are still free."""
+        self._places.clear()
 
     def dead_letter(self, lease: Lease, reason: str) -> None:
         """Make one a dead letter that was popped and cannot be read."""
@@ -120,6 +160,8 @@ class Prefetched:
         """Others have these now: they are not worth fetching any more."""
         gone = set(stale)
         self._leases = deque(lease for lease in self._leases if lease.held not in gone)
+        for slot, spares in self._spares.items():
+            self._spares[slot] = deque(lease for lease in spares if lease.held not in gone)
 
     def release(self, slot: str | None = None) -> None:
         """Release those of one slot, or all."""
@@ -127,6 +169,8 @@ class Prefetched:
         self._leases = deque(lease for lease in self._leases if slot is not None and lease.slot != slot)
         self._outbox.unsent.extend(released)
         self._outbox.releases.extend(released)
+        for name in [slot] if slot is not None else list(self._spares):
+            self._outbox.releases.extend(lease.held for lease in self._spares.pop(name, ()))
 
 
 class Leases(Participant):
@@ -147,6 +191,8 @@ class Leases(Participant):
         """
         self.results_expected = False
         """Somebody notes the result of every request that was not dropped: dead-letter those that were."""
+        self.takes_spares = False
+        """The frontier is far enough for leases to be worth having in hand before there is a place for them."""
         self._outbox = outbox
         self._capacity = capacity
         self._seconds = seconds
@@ -158,7 +204,7 @@ class Leases(Participant):
 
     def __len__(self) -> int:
         """How many are in hand."""
-        return len(self.prefetched) + len(self._tasks) + len(self._finished)
+        return len(self.prefetched) + len(self.prefetched.spares) + len(self._tasks) + len(self._finished)
 
     @property
     def at_work(self) -> bool:
@@ -171,15 +217,15 @@ class Leases(Participant):
         return not self.prefetched and len(self._tasks) < self._capacity
 
     @property
-    def is_low(self) -> bool:
-        """True when enough places are free that asking for more is worth a round trip."""
-        return self._capacity - self.prefetch <= self._capacity * 5 // 8
-
-    @property
     def prefetch(self) -> int:
         """How many more may come."""
-        under_way = sum(task.waits or not task.downloaded for task in self._tasks.values())
-        return max(0, self._capacity - len(self.prefetched) - under_way)
+        return max(0, self._capacity - self.under_way)
+
+    @property
+    def under_way(self) -> int:
+        """How many wait for the engine, or for the site."""
+        asked = sum(task.waits or not task.downloaded for task in self._tasks.values())
+        return len(self.prefetched) + asked
 
     @property
     def slots(self) -> Iterator[str]:
@@ -207,6 +253,7 @@ class Leases(Participant):
         if not task.downloaded:
             task.downloaded = True
             self._outbox.downloaded.append(task.held)
+            self.prefetched.note_free(task.lease.slot)
 
     def note_unsent(self, task: Task) -> bool:
         """It is done with and has not been in flight; False when it was downloaded before."""
@@ -214,6 +261,7 @@ class Leases(Participant):
             return False
         task.downloaded = True
         self._outbox.unsent.append(task.held)
+        self.prefetched.note_free(task.lease.slot)
         return True
 
     def check(
@@ -265,7 +313,7 @@ class Leases(Participant):
             return
         self._renew_at = self._clock() + self._seconds / 3
         self._outbox.renewals.extend(task.held for task in chain(self._tasks.values(), self._finished))
-        self._outbox.renewals.extend(lease.held for lease in self.prefetched)
+        self._outbox.renewals.extend(lease.held for lease in chain(self.prefetched, self.prefetched.spares))
 
     # As a participant
 
@@ -273,6 +321,10 @@ class Leases(Participant):
         """What is durable by now, and what has to be renewed."""
         self.settle()
         self.renew_in_time()
+        if self.takes_spares:
+            places = Counter(task.lease.slot for task in self._tasks.values() if not task.downloaded)
+            outbox.spares = self.prefetched.wanted_spares(places, 2 * self._capacity)
+        self.prefetched.give_places_back()
 
     def hear(self, outbox: Outbox, inbox: Inbox) -> None:
         """Others have what was stale."""

@@ -96,6 +96,7 @@ class FrontierScheduler(BaseScheduler):
         self._outbox = outbox = Outbox()
         self.frontier = build_frontier(settings, name, spider=crawler.spidercls.name)
         self._leases = Leases(outbox, settings.getint("CONCURRENT_REQUESTS") or 100, config.lease_seconds)
+        self._leases.takes_spares = shared
         self._timing = Timing(outbox, self._leases, shared=resumable)
         self._start_urls = build_start_urls(
             settings, crawler.spidercls.name, stats, lease_seconds=config.lease_seconds

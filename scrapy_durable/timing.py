@@ -20,8 +20,19 @@ _SHORT_TICK = 0.002
 """Seconds between two exchanges when the time of a next request comes sooner than a tick."""
 _LINGER = 0.1
 """Seconds that news waits for more at most, while most of what was leased is in flight."""
+_LINGER_ALONE = 0.5
+"""The same for news that nobody waits for: acknowledgements, renewals, reports."""
+_QUIET = 0.005
+"""Seconds without an answer of a site after which those that were asked together have all answered."""
+_GATHER = 0.05
+"""Seconds that are waited for that at most."""
 _POLL_INTERVAL = 0.5
 """Seconds between two exchanges with a shared frontier while this worker has nothing to do."""
+
+_POLL_AT_WORK = 1.0
+"""The same while it has something to do, and could do more: half of the time for which the frontier keeps places for
+it.
+"""
 
 
 class Timing(Participant):
@@ -39,6 +50,12 @@ class Timing(Participant):
         self._has_heard = False
         self._wait_until: float | None = None
         self._last_exchange = 0.0
+        self._had = 0
+        """Leases that were under way after the last exchange."""
+        self._had_spares = 0
+        self._freed = 0
+        self._freed_first = self._freed_last = 0.0
+        """How many places have become free since, and when."""
 
     def wake(self) -> None:
         """There may be something to say, or to be had."""
@@ -62,6 +79,9 @@ class Timing(Participant):
         """Return when there is something to say or to be had, but not more often than each tick, unless it is
         urgent. `is_pressing` tells whether anything is to be said without waiting for more.
         """
+        self._had = self._leases.under_way
+        self._freed = 0
+        self._had_spares = len(self._leases.prefetched.spares)
         earliest = self._last_exchange + _TICK
         if self._wait_until is not None and self._wait_until < earliest:
             earliest = max(self._wait_until, self._last_exchange + _SHORT_TICK)
@@ -86,25 +106,60 @@ class Timing(Participant):
             is_pressing
             or not self._has_heard
             or self._urgent.is_set()
-            or (self._outbox.says_something and (self._leases.is_low or self._has_lingered))
+            or (self._outbox.says_something and self._is_worth_an_exchange())
         )
 
+    def _is_worth_an_exchange(self) -> bool:
+        """A busy site's answers come one by one, and more is asked for before they run out. Those of a slow one come
+        together, as they were asked for: then all are waited for, so that they make one exchange.
+        """
+        under_way = self._leases.under_way
+        self._note_freed()
+        if under_way == 0 or (self._had_spares and self._has_few_spares):
+            return True
+        since = time.monotonic() - self._last_exchange
+        if since < _LINGER:
+            return under_way <= self._had * 5 // 8 or (bool(self._outbox.entries) and self._has_room)
+        if self._freed:
+            return self._rest_of_gathering() <= 0
+        return since >= _LINGER_ALONE or self._outbox.is_waited_for
+
     @property
-    def _has_lingered(self) -> bool:
-        return time.monotonic() >= self._last_exchange + _LINGER
+    def _has_room(self) -> bool:
+        under_way = self._leases.under_way
+        return under_way <= (under_way + self._leases.prefetch) * 5 // 8
+
+    def _note_freed(self) -> None:
+        freed = len(self._outbox.downloaded) + len(self._outbox.unsent) - len(self._outbox.sent)
+        if freed != self._freed:
+            now = time.monotonic()
+            self._freed_first = self._freed_first if self._freed else now
+            self._freed, self._freed_last = freed, now
+
+    @property
+    def _has_few_spares(self) -> bool:
+        return len(self._leases.prefetched.spares) <= self._had_spares // 2
+
+    def _rest_of_gathering(self) -> float:
+        """Seconds until the answers that belong together are there."""
+        return min(self._freed_last + _QUIET, self._freed_first + _GATHER) - time.monotonic()
 
     def _may_be_given_something(self) -> bool:
         """True when a time has come that held something back, or others may have queued something."""
         now = time.monotonic()
         due = self._wait_until is not None and now >= self._wait_until
-        return due or (
-            self._shared and self._leases.is_drained and now >= self._last_exchange + _POLL_INTERVAL
-        )
+        return due or (self._shared and self._leases.is_drained and now >= self._last_exchange + self._poll)
+
+    @property
+    def _poll(self) -> float:
+        return _POLL_AT_WORK if self._leases.under_way else _POLL_INTERVAL
 
     def _nap(self) -> float:
         """Seconds until it is worth checking again, if nobody calls before."""
         now = time.monotonic()
         nap = _TICK if self._leases.at_work else _POLL_INTERVAL
+        if self._freed:
+            nap = min(nap, max(0.0, self._rest_of_gathering()))
         return nap if self._wait_until is None else max(0.0, min(nap, self._wait_until - now))
 
     # As a participant

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import pytest
@@ -267,3 +267,32 @@ def test_the_errback_of_what_is_put_off_hears_nothing_and_is_there_again_at_the_
     leases.check((), ())
     assert request.errback is errback
     assert len(outbox.retries) == 1
+
+
+def test_a_spare_goes_out_once_for_each_place_that_is_free_and_not_told_of() -> None:
+    outbox = Outbox()
+    leases = Leases(outbox, ROOM, SECONDS, clock=Clock())
+    leases.takes_spares = True
+    leases.prefetched.add(
+        [lease(1), lease(2), *(replace(lease(number), is_spare=True) for number in (3, 4, 5))]
+    )
+    requests = []
+    for _ in range(2):
+        popped = leases.prefetched.pop()
+        assert popped is not None
+        requests.append(Request(f"https://example.com/{popped.key}"))
+        leases.assign(requests[-1], popped)
+    assert leases.prefetched.pop() is None, "both places are taken"
+    leases.note_downloaded(leases[requests[0]])
+    leases.say(outbox)
+    assert outbox.spares == {"site": 2 * ROOM - 3}
+    outbox.take()
+    assert leases.prefetched.pop() is None, "the frontier has the place"
+    leases.note_downloaded(leases[requests[1]])
+    spare = leases.prefetched.pop()
+    assert spare == replace(lease(3), is_spare=True)
+    assert outbox.sent == [spare.held]
+    assert leases.prefetched.pop() is None
+    leases.prefetched.release()
+    assert outbox.releases == [Held(4, 4), Held(5, 5)]
+    assert not outbox.unsent, "they have never been in flight"

@@ -102,6 +102,8 @@ class Lease:
     payload: bytes
     failures: int = 0
     """How many of the leases before this one ended in a `Retry`; one that expired or was released is no failure."""
+    is_spare: bool = False
+    """Not in flight: it may be sent when another of its slot is answered that is, and `Outbox.sent` then says so."""
 
     @property
     def held(self) -> Held:
@@ -183,6 +185,10 @@ class Outbox:
     """All that a worker has to say in one exchange. Applied as one transaction, in the order of the fields."""
 
     entries: list[Entry] = field(default_factory=list)
+    sent: list[Held] = field(default_factory=list)
+    """Spares that are in flight now, each in the place of a lease of its slot that `downloaded` or `unsent` of the same
+    outbox names.
+    """
     downloaded: list[Held] = field(default_factory=list)
     """No longer in flight: answered or failed, so the slot has a free place; the lease itself goes on."""
     unsent: list[Held] = field(default_factory=list)
@@ -213,10 +219,18 @@ class Outbox:
     reported before. Empty: those stay. Within the bounds of `frontier.report`.
     """
 
+    spares: dict[str, int] = field(default_factory=dict)
+    """How many spares are wanted, by slot. Only a frontier of several workers gives any."""
+
     @property
     def says_something(self) -> bool:
         """True when it is not empty."""
         return any(getattr(self, each.name) for each in fields(self))
+
+    @property
+    def is_waited_for(self) -> bool:
+        """True when something of it changes what may be leased, by this worker or another."""
+        return bool(self.entries or self.retries or self.releases or self.pauses)
 
     def take(self) -> Outbox:
         """All of it, as an outbox of its own; this one is empty afterwards."""

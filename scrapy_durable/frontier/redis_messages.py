@@ -48,8 +48,8 @@ _TOKEN = Struct(">Q")
 _RETRY = Struct(">qQQ")
 _PAUSE = Struct(">Q")
 _PACE = Struct(">Qd")
-_LENGTH_OF_PAYLOAD = Struct(">I")
-_LEASE = Struct(">qQHHHI")
+_LENGTH_OF_PAYLOAD = _NUMBER = Struct(">I")
+_LEASE = Struct(">qQHHHIB")
 _PREFIX_LENGTH = 16
 
 
@@ -130,6 +130,8 @@ def pack_outbox(outbox: Outbox, keys: list[bytes], bucket: Callable[[int], bytes
         _pack_held(outbox.renewals),
         pauses,
         paces,
+        _pack_held(outbox.sent),
+        b"".join(_NUMBER.pack(number) + _text(slot.encode()) for slot, number in outbox.spares.items()),
         pack_report(outbox.report),
     ]
 
@@ -192,7 +194,7 @@ def read_held_leases(reply: Any) -> list[HeldLease]:
             failures=failures,
             since=since / 1e6,
             deadline=deadline / 1e6,
-            downloaded=bool(downloaded),
+            downloaded=downloaded == 1,
             payload=payload,
         )
         for key, token, attempt, failures, downloaded, deadline, since, slot, callback, worker, payload in rows(
@@ -229,12 +231,16 @@ def _read_leases(packed: bytes) -> list[Lease]:
     leases = []
     position = 0
     while position < len(packed):
-        key, token, attempt, failures, slot_length, record_length = _LEASE.unpack_from(packed, position)
+        key, token, attempt, failures, slot_length, record_length, is_spare = _LEASE.unpack_from(
+            packed, position
+        )
         slot = position + _LEASE.size
         record = slot + slot_length
         position = record + record_length
         payload = packed[record + _PREFIX_LENGTH : position]
-        leases.append(Lease(key, token, attempt, packed[slot:record].decode(), payload, failures))
+        leases.append(
+            Lease(key, token, attempt, packed[slot:record].decode(), payload, failures, bool(is_spare))
+        )
     return leases
 
 

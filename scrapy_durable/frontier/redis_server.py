@@ -72,10 +72,12 @@ FIXED_KEYS = {
     "accepted": "zset",
     "reasons": "hash",
     "arrivals": "zset",
+    "shares": "hash",
+    "asking": "zset",
 }
 """The keys that every script gets, in the order of `lua/keys.lua`, with their types."""
 
-STATE_VERSION = "4"
+STATE_VERSION = "5"
 """As in `lua/keys.lua`."""
 START_TIMEOUT = 10.0
 """Seconds that a server which is there, but does not answer yet, is asked again for at start."""

@@ -24,6 +24,8 @@ from tests.frontier.backends import LEASE, MAX_ATTEMPTS
 UNCERTAINTY = 9.0
 """Seconds by which a server's clock may run ahead of the model's; every time in a test is a multiple of ten.
 """
+ASKS_AGAIN = 2.0
+"""Seconds for which places are kept for a worker that was given less than it asked for."""
 
 
 @dataclass
@@ -75,6 +77,8 @@ class Model:
     """Worker to the item log that its process has joined."""
     accepted: dict[str, list[int]] = field(default_factory=dict)
     """Item log to the tokens that it has not confirmed, in the order of acceptance."""
+    asking: dict[str, float] = field(default_factory=dict)
+    """Workers that were given less than they asked for, and when."""
     abandoned: set[str] = field(default_factory=set)
 
     def exchange(self, worker: str, outbox: Outbox) -> tuple[list[int], list[Held], list[int]]:
@@ -205,7 +209,7 @@ class Model:
         for lease in leases:
             element = self.elements[lease.key]
             assert lease.key in self._ready(element.slot)[:1], "the best of its slot, of those that are due"
-            assert self._free(element.slot), "within the cap"
+            assert self._room(element.slot, worker) > 0, "within the cap, and this worker's share of it"
             assert lease.token > self.last_token, "a higher token than any before"
             assert lease.attempt == element.attempts + 1 <= MAX_ATTEMPTS
             assert lease.failures == element.failures
@@ -216,8 +220,11 @@ class Model:
             element.deadline, element.not_before, element.since = self.now + LEASE, None, self.now
             self.gaps[lease.slot] = (self.now + self.pace(lease.slot).interval, lease.token)
         if len(leases) < want:
-            left = [slot for slot in self._slots() if self._ready(slot) and self._free(slot)]
+            left = [slot for slot in self._slots() if self._ready(slot) and self._room(slot, worker) > 0]
             assert not left, "nothing was held back that could be leased"
+            self.asking[worker] = self.now
+        else:
+            self.asking.pop(worker, None)
 
     def _slots(self) -> set[str]:
         return {element.slot for element in self.elements.values()}
@@ -272,6 +279,19 @@ class Model:
             if element.slot == slot and element.state == "leased" and not element.downloaded
         ]
         return len(on_wire)
+
+    def _room(self, slot: str, worker: str) -> int:
+        """How many more of the slot this worker may be leased: others that ask have an equal share of the cap."""
+        held = Counter(
+            element.worker
+            for element in self.elements.values()
+            if element.slot == slot and element.state == "leased" and not element.downloaded
+        )
+        free = self.cap - held.total()
+        others = [one for one, at in self.asking.items() if one != worker and at >= self.now - ASKS_AGAIN]
+        fair = max(1, self.cap // (len(others) + 1))
+        kept = sum(max(0, fair - held[other]) for other in others)
+        return min(free, max(0, fair - held[worker], free - kept))
 
     def _free(self, slot: str) -> bool:
         return self._in_flight(slot) < self.cap

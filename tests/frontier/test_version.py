@@ -14,7 +14,7 @@ from scrapy_durable.frontier.redis_server import FIXED_KEYS, STATE_VERSION
 from scrapy_durable.frontier.sqlite_file import SCHEMA_VERSION
 
 SQLITE = (6, "22ec384ee46ee61d")
-REDIS = ("4", "58f779332a023d53")
+REDIS = ("5", "194ea46c3b0a3f31")
 
 
 def text(*path: str) -> str:

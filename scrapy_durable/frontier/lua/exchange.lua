@@ -3,7 +3,7 @@
 -- Loaded twice. Plainly, Redis refuses to start it when the memory is full, so that nothing of it happens. With the flag
 -- allow-oom it runs all the same: for exchanges that add no element, which is how a full server gets empty again.
 --
--- The order is: end expired leases, delays and pauses; entries; downloaded; unsent; acks; logged; confirmed; retries; dead letters; releases; renewals;
+-- The order is: end expired leases, delays and pauses; entries; sent; downloaded; unsent; acks; logged; confirmed; retries; dead letters; releases; renewals;
 -- pauses; paces; report; leases. Entries come first, so that children are in before their parent's ack; but it is all one step.
 --
 -- Uses: rotation.lua limits.lua acceptances.lua exchange/messages.lua exchange/answer.lua exchange/sums.lua exchange/states.lua exchange/entries.lua exchange/outcomes.lua exchange/sites.lua exchange/leasing.lua
@@ -17,13 +17,13 @@
 --       6 attempts after which an element is dead-lettered
 --       7 offset of the clock (microseconds; tests only)
 --       8 leases wanted
---       9-20 the messages: one string for each kind, in which they stand one after the other, packed as in FORMATS
---       21 the worker's own numbers, kept as they come in place of those before; empty: those before stay
---       22 name of the item log that this worker's process has joined; empty: none
+--       9-22 the messages: one string for each kind, in which they stand one after the other, packed as in FORMATS
+--       23 the worker's own numbers, kept as they come in place of those before; empty: those before stay
+--       24 name of the item log that this worker's process has joined; empty: none
 -- Returns {unfinished elements,
 --          microseconds until the next delay, pause or interval ends that holds something back (-1: none does),
 --          leases: a string of key (8 bytes), token (8), attempt (2), failures (2), length of the slot's name (2), length of the
---              record (4), name, record (16 bytes that are of no use to the caller, and the payload); and so on,
+--              record (4), 1 when it is a spare and else 0 (1), name, record (16 bytes that are of no use to the caller, and the payload); and so on,
 --          refused entries: a string of keys,
 --          stale messages: a string of keys and tokens (8 bytes each),
 --          retries that became dead letters: a string of keys,
@@ -52,7 +52,7 @@ learn_paces()
 if #report > 0 then redis.call('HSET', REPORTS, worker, report) end
 
 place_marked(now)
-lease()
+note_asking(lease())
 place_marked(now)
 
 if #stale > 0 then redis.call('HINCRBY', CRAWL, 'stale', #stale / 16) end

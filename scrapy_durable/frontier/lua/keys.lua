@@ -33,6 +33,8 @@
 -- 25 accepted   zset    tokens that a log has not confirmed, by the number of the log and the order of acceptance
 -- 26 reasons    hash    "retry:<kind of reason>" and "dead:<kind of reason>" to how often since the crawl began
 -- 27 arrivals   zset    the seconds that `ages` has, by themselves: the first is that of the oldest that waits
+-- 28 shares     hash    "<slot>:<worker>" to how many of the slot's leases in flight are the worker's
+-- 29 asking     zset    workers that were given less than they asked for, by when that was
 --
 -- A slot that may have something ready is in exactly one place: in `rotation`, in `held`, or nowhere because it is at its
 -- cap, until one of its leases is no longer in flight. So its pause and its turn never get in each other's way.
@@ -45,11 +47,12 @@ local OVERDUE, LEASES, DEADLINES, IN_FLIGHT, ROTATION, HELD = KEYS[7], KEYS[8], 
 local PAUSED, DEAD, DEATHS, TALLY, AGES = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local WORKERS, REPLIES, LIMITS, PACES, GAPS = KEYS[18], KEYS[19], KEYS[20], KEYS[21], KEYS[22]
 local REPORTS, LOGS, ACCEPTED, REASONS, ARRIVALS = KEYS[23], KEYS[24], KEYS[25], KEYS[26], KEYS[27]
-local FIXED = 27
+local SHARES, ASKING = KEYS[28], KEYS[29]
+local FIXED = 29
 
 -- The version of all that is kept here, payloads included: raised by one with each change of it. A crawl of another one is refused,
 -- so the key `crawl` with its fields `id` and `version` is the same in every version. One that has none is of version 0.
-local VERSION = '4'
+local VERSION = '5'
 
 local HOUR = 3600 * 1000000
 local DECADE = 10 * 365 * 24 * HOUR
@@ -91,12 +94,12 @@ local function pack_time(time)
     return struct.pack('>I7', time)
 end
 
--- `member` is the prefix and the key, as they stand in `ready`; `since` is packed.
+-- `downloaded`: 0 in flight, 1 not any more, 2 spare: not yet. `member` is the prefix and the key, as they stand in `ready`; `since` is packed.
 local function pack_lease(token, attempt, failures, downloaded, deadline, member, since, worker)
     return struct.pack('>I7I2I2BI7', token, attempt, failures, downloaded, deadline) .. member .. since .. worker
 end
 
--- Returns token, attempt, failures, downloaded (0 or 1), deadline, slot, rank, arrival, callback.
+-- Returns token, attempt, failures, downloaded (0 to 2), deadline, slot, rank, arrival, callback.
 local function unpack_lease(lease)
     return struct.unpack('>I7I2I2BI7I3I4I7I2', lease)
 end

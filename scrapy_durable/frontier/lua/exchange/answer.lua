@@ -3,7 +3,9 @@
 local leases, refused, stale, dead_lettered = {}, '', '', ''
 -- The heads of the leases that are given in this exchange.
 local given = {}
-local HEAD = 26
+local HEAD = 27
+-- Of a lease that is not in flight yet: it waits for a place of its slot that this worker has.
+local SPARE = 2
 
 local function pack_held(key, token)
     return key .. struct.pack('>I8', token)
@@ -37,10 +39,10 @@ local function slot_name(slot)
     return redis.call('HGET', NAMES, 'slot#' .. slot)
 end
 
--- Put a lease into the answer, and return its head: key, token, attempt, failures, two lengths. The record goes as it is: Lua interns every string
+-- Put a lease into the answer, and return its head: key, token, attempt, failures, two lengths, whether it is a spare. The record goes as it is: Lua interns every string
 -- that it makes, and payloads are long and much alike.
-local function give(key, token, attempt, failures, name, record)
-    local head = key .. struct.pack('>I8I2I2I2I4', token, attempt, failures, #name, #record)
+local function give(key, token, attempt, failures, is_spare, name, record)
+    local head = key .. struct.pack('>I8I2I2I2I4B', token, attempt, failures, #name, #record, is_spare and 1 or 0)
     leases[#leases + 1], leases[#leases + 2], leases[#leases + 3] = head, name, record
     return head
 end
@@ -60,9 +62,9 @@ local function answer_again()
                 local key, token = struct.unpack('>c8I8', last.given, i)
                 local lease = redis.call('HGET', LEASES, key)
                 if lease then
-                    local current, attempt, failures, _, _, slot = unpack_lease(lease)
+                    local current, attempt, failures, state, _, slot = unpack_lease(lease)
                     if current == token then
-                        give(key, token, attempt, failures, slot_name(slot), redis.call('HGET', ELEMENTS, key))
+                        give(key, token, attempt, failures, state == SPARE, slot_name(slot), redis.call('HGET', ELEMENTS, key))
                     end
                 end
             end

@@ -1,12 +1,12 @@
 -- What the worker says: its arguments, and the messages that are packed into them.
 
-assert(#ARGV == 22, '22 arguments are needed')
+assert(#ARGV == 24, '24 arguments are needed')
 for i = 4, 8 do assert(tonumber(ARGV[i]), 'argument ' .. i .. ' is not a number') end
 local crawl_id, worker, nonce = ARGV[1], ARGV[2], ARGV[3]
 local exchange_number, lease_length, max_attempts = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local now, ahead = clock(ARGV[7])
 local want = tonumber(ARGV[8])
-local report, log_name = ARGV[21], ARGV[22]
+local report, log_name = ARGV[23], ARGV[24]
 local deadline = now + lease_length
 local since = pack_time(now)
 
@@ -24,6 +24,8 @@ local FORMATS = {
     '>c8I8',                     -- renewal: key, token
     '>I8I2c0I2c0',               -- pause: duration, slot, reason
     '>I8dI2c0',                  -- pace: version that it follows, interval (seconds), slot
+    '>c8I8',                     -- sent: key, token
+    '>I4I2c0',                   -- spares wanted: how many, slot
 }
 
 local NONE = {}
@@ -46,7 +48,7 @@ local messages = {}
 for kind = 1, #FORMATS do messages[kind] = unpack_messages(kind) end
 local entries, downloaded, unsent, acks, logged = messages[1], messages[2], messages[3], messages[4], messages[5]
 local confirmed, retries, dead_letters, releases = messages[6], messages[7], messages[8], messages[9]
-local renewals, pauses, paces = messages[10], messages[11], messages[12]
+local renewals, pauses, paces, sent, spares = messages[10], messages[11], messages[12], messages[13], messages[14]
 
 -- The first field of each: its key.
 local function keys_of(list)

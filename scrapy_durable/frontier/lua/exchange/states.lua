@@ -3,8 +3,8 @@
 -- Most delays ended and pauses ended in one call; the next one does the rest.
 local MOST_AT_ONCE = 1000
 
-local function leave_flight(slot)
-    count_in_flight(slot, -1)
+local function leave_flight(slot, lease)
+    count_in_flight(slot, holder_of(lease), -1)
     mark(slot)
 end
 
@@ -32,7 +32,7 @@ end
 local function reclaim(key, lease)
     local _, attempt, failures, is_downloaded, _, slot = unpack_lease(lease)
     redis.call('HDEL', LEASES, key)
-    if is_downloaded == 0 then leave_flight(slot) end
+    if is_downloaded == 0 then leave_flight(slot, lease) end
     if attempt >= max_attempts then
         local reason = 'lease expired after ' .. attempt .. ' attempts'
         dead_letter(key, attempt, failures, prefix_of(lease), reason, 'lease expired after N attempts')

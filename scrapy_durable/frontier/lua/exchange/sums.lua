@@ -32,18 +32,27 @@ local function count_reason(what, kind)
     reasons[field] = (reasons[field] or 0) + 1
 end
 
-local function count_in_flight(slot, change)
+-- Leases in flight that are more or fewer, by slot and worker.
+local shares = {}
+
+local function share_of(slot, holder)
+    return slot .. ':' .. holder
+end
+
+-- `holder`: the worker whose leases they are.
+local function count_in_flight(slot, holder, change)
     flights[slot] = (flights[slot] or 0) + change
+    shares[share_of(slot, holder)] = (shares[share_of(slot, holder)] or 0) + change
 end
 
 -- A number that comes to nothing leaves the hash.
 local function store_in_flight()
-    for slot, change in pairs(flights) do
-        if change ~= 0 and redis.call('HINCRBY', IN_FLIGHT, slot, change) <= 0 then
-            redis.call('HDEL', IN_FLIGHT, slot)
+    for key, changes in pairs({[IN_FLIGHT] = flights, [SHARES] = shares}) do
+        for field, change in pairs(changes) do
+            if change ~= 0 and redis.call('HINCRBY', key, field, change) <= 0 then redis.call('HDEL', key, field) end
         end
     end
-    flights = {}
+    flights, shares = {}, {}
 end
 
 local function store_tally(what, sums)

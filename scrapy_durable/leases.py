@@ -144,6 +144,16 @@ class Prefetched:
         wanted = {slot: most * number // total - there.get(slot, 0) for slot, number in places.items()}
         return {slot: number for slot, number in wanted.items() if number > 0}
 
+    @property
+    def going_out(self) -> int:
+        """How many spares have a place, and go out as soon as the engine asks."""
+        return sum(min(number, len(self._spares.get(slot, ()))) for slot, number in self._places.items())
+
+    @property
+    def empty_places(self) -> int:
+        """How many places are free that no spare takes, and that the frontier has not been told of yet."""
+        return self._places.total() - self.going_out
+
     def note_free(self, slot: str) -> None:
         """A place of that slot is free, which the outbox says."""
         self._places[slot] += 1

@@ -113,7 +113,7 @@ class Timing(Participant):
         """A busy site's answers come one by one, and more is asked for before they run out. Those of a slow one come
         together, as they were asked for: then all are waited for, so that they make one exchange.
         """
-        under_way = self._leases.under_way
+        under_way = self._leases.under_way + self._leases.prefetched.going_out
         self._note_freed()
         if under_way == 0 or (self._had_spares and self._has_few_spares):
             return True
@@ -130,7 +130,7 @@ class Timing(Participant):
         return under_way <= (under_way + self._leases.prefetch) * 5 // 8
 
     def _note_freed(self) -> None:
-        freed = len(self._outbox.downloaded) + len(self._outbox.unsent) - len(self._outbox.sent)
+        freed = self._leases.prefetched.empty_places
         if freed != self._freed:
             now = time.monotonic()
             self._freed_first = self._freed_first if self._freed else now

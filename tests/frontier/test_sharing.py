@@ -123,7 +123,7 @@ async def test_no_spares_where_they_would_be_in_the_way(on_redis: RedisBackend) 
     first, second = await workers(on_redis, 2, queued=100)
     assert not spares_of(await second.exchange(Outbox(spares={"a": 3}), 0)), "it holds none"
     leases = (await first.exchange(Outbox(), CAP)).leases
-    assert len(spares_of(await first.exchange(Outbox(spares={"a": 50}), 0))) == 92 // 8
+    assert len(spares_of(await first.exchange(Outbox(spares={"a": 50}), 0))) == 92 // 4
     await second.exchange(Outbox(), 1)
     assert not spares_of(await first.exchange(Outbox(spares={"a": 3}), 0)), "another asks"
     on_redis.advance(10)

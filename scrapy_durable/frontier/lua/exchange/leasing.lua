@@ -80,7 +80,7 @@ end
 
 -- Spares, to take the places of leases of the same slot that this worker has in flight: only from a long queue, so that its end is
 -- not kept from others, and none where others ask and this worker has more than its share, so that it gives places back.
-local LONG = 8
+local LONG = 4
 
 local function give_spares(number, name)
     local slot = tonumber(redis.call('HGET', NAMES, 'slot:' .. name) or nil)

@@ -37,7 +37,8 @@ from scrapy_durable.frontier.redis_messages import (
     read_workers,
     reading,
 )
-from scrapy_durable.frontier.redis_server import MemoryFull, RedisKeys, Script, load_script, other_release
+from scrapy_durable.frontier.redis_scripts import Script, load_script
+from scrapy_durable.frontier.redis_server import MemoryFull, RedisKeys, other_release
 
 BATCH = 1000
 """Dead letters, or keys to remove, that one call of a script deals with: a few milliseconds for the server.
@@ -188,7 +189,7 @@ class RedisFrontier(RedisBeside):
         return verdict
 
     async def forget(self) -> None:
-        """Remove the crawl with all it has seen, in some seventy short calls.
+        """Remove the crawl with all it has seen, in some seventy short calls, most of them for one round trip.
 
         Its workers are told with the first call. If this process dies meanwhile, the next `begin` does the
         rest.
@@ -205,9 +206,11 @@ class RedisFrontier(RedisBeside):
 
     async def _remove_keys(self, crawl_id: str) -> None:
         """Remove the keys of a crawl that is marked as going."""
+        calls = []
         for first in range(0, BUCKETS, BATCH):
             buckets = [self._keys.bucket(number) for number in range(first, min(first + BATCH, BUCKETS))]
-            await self._keys.run(FORGET, [*self._keys.fixed, *buckets], [crawl_id, "remove"])
+            calls.append(([*self._keys.fixed, *buckets], [crawl_id, "remove"]))
+        await self._keys.run_all(FORGET, calls)
         await self._keys.run(FORGET, self._keys.fixed, [crawl_id, "end"])
 
     async def check(self) -> None:

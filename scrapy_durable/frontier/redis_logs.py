@@ -10,7 +10,7 @@ from scrapy_durable.frontier.contract import LogStatus
 from scrapy_durable.frontier.log_names import MOST_LOGS, checked_log_name, is_log_name, too_many_logs
 from scrapy_durable.frontier.redis_crawl import RedisCrawl
 from scrapy_durable.frontier.redis_messages import read_logs, reading
-from scrapy_durable.frontier.redis_server import load_script
+from scrapy_durable.frontier.redis_scripts import load_script
 
 JOIN_LOG = load_script("join_log")
 CLOSE_LOG = load_script("close_log")

@@ -7,10 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from errno import errorcode
-from hashlib import sha1
-from importlib.resources import files
 from ssl import SSLError
 from typing import Any
 
@@ -41,6 +38,7 @@ from scrapy_durable.exceptions import (
     OtherRelease,
 )
 from scrapy_durable.frontier.redis_fitness import field, other_kind, seen_outgrown
+from scrapy_durable.frontier.redis_scripts import Script
 
 logger = logging.getLogger(__name__)
 
@@ -88,31 +86,6 @@ _NOT_TOLD = (NoPermissionError, FrontierRefused)
 """What a hosted server answers to a question about itself."""
 _LONGEST_REASON = 200
 """Characters of what the system or the server says that are passed on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """The text of a script as the server gets it, and its hash, by which it is called."""
-
-    text: str
-    sha: str
-
-
-def load_script(operation: str, flags: str | None = None) -> Script:
-    """The script `lua/<operation>.lua`, behind the pieces that its header names; `flags` stand in for the
-    header's.
-    """
-    folder = files("scrapy_durable.frontier").joinpath("lua")
-    body = folder.joinpath(f"{operation}.lua").read_text("utf-8")
-    header = dict(
-        line[3:].split(": ", 1) for line in body.splitlines() if line.startswith(("-- Uses: ", "-- Flags: "))
-    )
-    flags = header.get("Flags", "") if flags is None else flags
-    pieces = ["keys.lua", *header.get("Uses", "").split()]
-    texts = [folder.joinpath(piece).read_text("utf-8") for piece in pieces]
-    shebang = f"#!lua flags={flags}\n" if flags else "#!lua\n"
-    text = shebang + "\n".join([*texts, body])
-    return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 class RedisConnection:
@@ -242,6 +215,18 @@ class RedisKeys(RedisConnection):
             if foreign := await self.foreign_keys():
                 raise FrontierDamaged(f"{self.place}: {foreign}") from error
             raise
+
+    async def run_all(self, script: Script, calls: Iterable[tuple[Sequence[bytes], Sequence[str]]]) -> None:
+        """Call a script several times, each with keys and arguments, for one round trip."""
+        calls = list(calls)
+        answers = await self.together(
+            ("EVALSHA", script.sha, len(keys), *keys, *arguments) for keys, arguments in calls
+        )
+        for (keys, arguments), answer in zip(calls, answers, strict=True):
+            if isinstance(answer, NoScriptError | NoPermissionError):
+                await self.run(script, keys, arguments)  # which knows what to do about it
+            elif isinstance(answer, Exception):
+                raise answer
 
     async def foreign_keys(self) -> str:
         """Which of the keys holds something of another type, put there by somebody else; "" when none does."""

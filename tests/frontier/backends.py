@@ -14,7 +14,8 @@ from redis.backoff import NoBackoff
 
 from scrapy_durable.frontier.contract import Frontier, SlotLimit
 from scrapy_durable.frontier.redis import RedisFrontier
-from scrapy_durable.frontier.redis_server import RedisKeys, Script
+from scrapy_durable.frontier.redis_scripts import Script
+from scrapy_durable.frontier.redis_server import RedisKeys
 from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.redis_server import RedisServer
 

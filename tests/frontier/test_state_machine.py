@@ -36,7 +36,8 @@ from scrapy_durable.frontier.contract import (
     SlotLimit,
 )
 from scrapy_durable.frontier.redis import RedisFrontier
-from scrapy_durable.frontier.redis_server import RedisKeys, Script
+from scrapy_durable.frontier.redis_scripts import Script
+from scrapy_durable.frontier.redis_server import RedisKeys
 from scrapy_durable.frontier.sqlite import SqliteFrontier
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, plain_client
 from tests.frontier.model import Model

@@ -8,7 +8,8 @@ from scrapy_durable.exceptions import FrontierLost
 from scrapy_durable.frontier.contract import Entry, Inbox, Key, Outbox, Pause
 from scrapy_durable.frontier.redis_logs import RedisLogs
 from scrapy_durable.frontier.redis_messages import BUCKETS, pack_outbox, read_element, read_inbox, reading
-from scrapy_durable.frontier.redis_server import STATE_VERSION, Script, load_script, other_release
+from scrapy_durable.frontier.redis_scripts import Script, load_script
+from scrapy_durable.frontier.redis_server import STATE_VERSION, other_release
 from scrapy_durable.frontier.views import Element
 
 EXCHANGE = load_script("exchange")

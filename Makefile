@@ -85,7 +85,8 @@ lock:  ## write requirements*.txt from requirements*.in, with the hashes of ever
 	rm -rf .lock
 
 .PHONY: bench
-bench: $(VENV)/.dev servers  ## this crawl with and without databases, reparsed, and others, side by side
+bench: $(VENV)/.dev servers  ## this crawl against the durable floor, again, with databases, reparsed, and others
+	$(BIN)/python -m benchmarks.bench --only floor,ours,refresh --runs 3 --listings $(LISTINGS)
 	$(BIN)/python -m benchmarks.bench --only ours,databases,reparse --runs 3 --listings $(LISTINGS)
 	$(BIN)/python -m benchmarks.bench --only ours,stock,bare --listings $(LISTINGS)
 

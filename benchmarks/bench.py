@@ -3,7 +3,8 @@
 All read it from the same static copy on loopback, 32 requests at once, without delays. With `--only
 scheduler,ours,jobdir,redis` the contestants are this crawl on Scrapy's own in-memory scheduler, on the frontier in
 memory, in a file, and on a Redis with an append-only file; with `--only ours,databases`, without and with a MongoDB
-and a PostgreSQL; with `--only reparse`, a crawl, and the same reparsed from what it has stored. What each took
+and a PostgreSQL; with `--only floor,ours,refresh`, the durable floor, a crawl, and one that finds all specifications
+stored; with `--only reparse`, a crawl, and the same reparsed from what it has stored. What each took
 is measured from outside, and its records are counted in the file that it left, and in the databases. The exit
 status is 1 when one of them did not end well, did not keep every listing exactly once, or built other records, or
 built a whole catalogue less than five times as fast as it was crawled.
@@ -35,10 +36,12 @@ NAMES = {
     "ours": "this crawl",
     "stock": "stock Scrapy",
     "bare": "bare asyncio client",
+    "floor": "durable floor",
     "scheduler": "… Scrapy's scheduler",
     "jobdir": "… with JOBDIR",
     "redis": "… on a local Redis",
     "databases": "… with both databases",
+    "refresh": "… specs stored",
     "reparse": "… reparsed",
 }
 RACE = "ours,stock,bare"
@@ -79,10 +82,11 @@ def table(results: Sequence[Result]) -> str:
     ]
     names = list(dict.fromkeys(run.name for run in results))
     for other in (
+        "floor",
         "bare",
         "stock",
         "scheduler",
-        *(("ours",) if {"databases", "reparse"} & set(names) else ()),
+        *(("ours",) if {"databases", "refresh", "reparse"} & set(names) else ()),
     ):
         for name in names:
             if other in names and name != other:
@@ -161,6 +165,8 @@ def run_all(names: Sequence[str], listings: int, page_size: int, runs: int) -> l
                 fresh = (
                     Databases(servers.mongo, servers.postgres) if servers and name == "databases" else None
                 )
+                if name == "refresh":
+                    measure("ours", url, page_size, output, log)
                 if name == "reparse":
                     results.append(measure("ours", url, page_size, output, log))
                     crawled = fingerprint(output / "cars.json")

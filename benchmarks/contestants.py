@@ -17,9 +17,9 @@ from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parent.parent
 AT_ONCE = 32
-OURS = ("ours", "scheduler", "jobdir", "redis", "databases", "reparse")
-"""This crawl, as it comes; with other queues: Scrapy's own in memory, a file, a Redis; with both databases; and built
-again from what it has stored.
+OURS = ("ours", "scheduler", "jobdir", "redis", "databases", "refresh", "reparse")
+"""This crawl, as it comes; with other queues: Scrapy's own in memory, a file, a Redis; with both databases; once more,
+when its specifications are stored; and built again from what it has stored.
 """
 _OURS = ("CARS_", "SCRAPY", "REDIS_URL", "MONGO_URI", "POSTGRES_DSN", "JOBDIR", "LOG_LEVEL")
 _PIECE = 1 << 20
@@ -60,8 +60,9 @@ class Result:
 def command(name: str, url: str, page_size: int, output: Path, redis_url: str = "") -> list[str]:
     """The command line of contestant `name`, which leaves its records in `output`/cars.json."""
     python = sys.executable
-    if name == "bare":
-        return [python, str(ROOT / "benchmarks/bare.py"), url, str(page_size), str(output / "cars.json")]
+    if name in ("bare", "floor"):
+        script = str(ROOT / "benchmarks" / f"{name}.py")
+        return [python, script, url, str(page_size), str(output / "cars.json")]
     if name in ("stock", "scrapy-redis"):
         spider = str(ROOT / "benchmarks/stock/listings.py")
         arguments = ["-a", f"base_url={url}", "-a", f"page_size={page_size}"]

@@ -56,7 +56,10 @@ def test_the_static_copy_answers_what_the_stand_in_would_on_one_connection(url: 
     connection.close()
 
 
-@pytest.mark.parametrize(("name", "specs"), [("bare", len(Catalogue(LISTINGS).keys)), ("stock", LISTINGS)])
+@pytest.mark.parametrize(
+    ("name", "specs"),
+    [("bare", len(Catalogue(LISTINGS).keys)), ("floor", len(Catalogue(LISTINGS).keys)), ("stock", LISTINGS)],
+)
 def test_a_contestant_keeps_every_listing_and_asks_as_often_as_it_should(
     url: str, name: str, specs: int, tmp_path: Path
 ) -> None:

@@ -102,6 +102,13 @@ class Car(_WithSpecs):
 
 
 @dataclass(slots=True)
+class Cars:
+    """Records of one answer on their way through the pipelines together: a tenth of what they take one by one."""
+
+    cars: list[Car]
+
+
+@dataclass(slots=True)
 class PageRead:
     """A listing page that was read: what it named, and what it said of the whole."""
 

@@ -12,7 +12,7 @@ from scrapy.exceptions import DropItem, NotConfigured
 from carscraper.catalogue.searches import reads_cars
 from carscraper.config import Config
 from carscraper.exceptions import StoreError
-from carscraper.items import Car, SetAside
+from carscraper.items import Car, Cars, SetAside
 from carscraper.pipelines.ledger import ledger
 from carscraper.stores.build import SETTINGS, build_database
 from carscraper.stores.delivery import Bounds, Delivery
@@ -116,16 +116,13 @@ class _DatabasePipeline:
         self._delivery = delivery
 
     async def process_item(self, item: Any) -> Any:
-        """Take a car in, when there is room; everything else passes."""
-        if isinstance(item, Car):
+        """Take cars in, when there is room; everything else passes."""
+        if isinstance(item, Car | Cars):
             delivery = self._open
-            while not delivery.has_room and not is_stopping(self._crawler):
-                await delivery.wait_for_room(_LOOK)
-            try:
-                draft = self._drafts.of(item)
-            except orjson.JSONEncodeError as error:
-                raise DropItem(f"JSON cannot hold listing {item.id}: {error}") from error
-            delivery.take(draft)
+            for draft in self._drafts.of(item):
+                while not delivery.has_room and not is_stopping(self._crawler):
+                    await delivery.wait_for_room(_LOOK)
+                delivery.take(draft)
         return item
 
     async def close_spider(self) -> None:
@@ -180,21 +177,29 @@ class PostgresPipeline(_DatabasePipeline):
     key = "postgres"
 
 
-class _LastDraft:
-    """Makes one draft for all databases: an item goes through the pipelines one after the other."""
+class _LastDrafts:
+    """Makes one draft of each car for all databases: an item goes through the pipelines one after the other."""
 
     def __init__(self) -> None:
         self.records = Records()
-        self._last: tuple[Car, Draft] | None = None
+        self._last: tuple[Car | Cars, list[Draft]] | None = None
 
-    def of(self, car: Car) -> Draft:
-        if self._last is None or self._last[0] is not car:
-            self._last = car, Draft(car, self.records)
+    def of(self, item: Car | Cars) -> list[Draft]:
+        """Raises `DropItem` for a car that JSON cannot hold: never, when it is as it was read from JSON."""
+        if self._last is None or self._last[0] is not item:
+            cars = item.cars if isinstance(item, Cars) else [item]
+            self._last = item, [self._draft(car) for car in cars]
         return self._last[1]
 
+    def _draft(self, car: Car) -> Draft:
+        try:
+            return Draft(car, self.records)
+        except orjson.JSONEncodeError as error:
+            raise DropItem(f"JSON cannot hold listing {car.id}: {error}") from error
 
-_drafts: WeakKeyDictionary[Crawler, _LastDraft] = WeakKeyDictionary()
+
+_drafts: WeakKeyDictionary[Crawler, _LastDrafts] = WeakKeyDictionary()
 
 
-def _shared_drafts(crawler: Crawler) -> _LastDraft:
-    return _drafts.setdefault(crawler, _LastDraft())
+def _shared_drafts(crawler: Crawler) -> _LastDrafts:
+    return _drafts.setdefault(crawler, _LastDrafts())

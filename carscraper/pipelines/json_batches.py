@@ -12,7 +12,7 @@ from scrapy.exceptions import DropItem, NotConfigured
 
 from carscraper.catalogue.searches import reads_cars, search_of
 from carscraper.config import Config
-from carscraper.items import Car, OddSpec, PageRead, SetAside
+from carscraper.items import Car, Cars, OddSpec, PageRead, SetAside
 from carscraper.output.archive import CARS, LEDGER, Archive
 from carscraper.weighed import compact
 from scrapy_durable.exceptions import ConfigurationError, cause
@@ -91,12 +91,9 @@ class JsonBatchesPipeline:
             await self._room.wait()
         match item:
             case Car():
-                try:
-                    self._keep(CARS, item)
-                except orjson.JSONEncodeError as error:
-                    self._keep(LEDGER, SetAside(item.url, "", f"JSON cannot hold it: {error}", item.id))
-                    raise DropItem(f"JSON cannot hold listing {item.id}: {error}") from error
-                return item
+                self._keep_car(item)
+            case Cars():
+                return Cars([car for car in item.cars if self._is_kept(car)])
             case PageRead() | OddSpec() | SetAside():
                 self._keep(LEDGER, item)
                 raise DropItem("kept in the ledger", log_level="DEBUG")
@@ -119,6 +116,24 @@ class JsonBatchesPipeline:
         await asyncio.wait([self._committer])
         if self._committer.cancelled() or self._committer.exception() is None:
             await self._commit()
+
+    def _is_kept(self, car: Car) -> bool:
+        """False for one that JSON cannot hold: the others of an answer go on without it."""
+        try:
+            self._keep_car(car)
+        except DropItem as error:
+            self._crawler.stats.inc_value("item_dropped_count")
+            logger.warning("Set aside: %s", error)
+            return False
+        return True
+
+    def _keep_car(self, car: Car) -> None:
+        """Raises `DropItem` when JSON cannot hold it."""
+        try:
+            self._keep(CARS, car)
+        except orjson.JSONEncodeError as error:
+            self._keep(LEDGER, SetAside(car.url, "", f"JSON cannot hold it: {error}", car.id))
+            raise DropItem(f"JSON cannot hold listing {car.id}: {error}") from error
 
     def _keep(self, kind: str, item: Car | PageRead | OddSpec | SetAside) -> None:
         entry = _record(item) if isinstance(item, Car) else {"kind": type(item).__name__, "item": item}

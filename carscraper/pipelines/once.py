@@ -8,7 +8,7 @@ from scrapy.exceptions import DropItem, NotConfigured
 
 from carscraper.catalogue.searches import reads_cars
 from carscraper.export.feeds import Feeds
-from carscraper.items import Car
+from carscraper.items import Car, Cars
 
 if TYPE_CHECKING:
     from typing import Self
@@ -26,6 +26,8 @@ class OncePipeline:
     With an item log it drops nothing: the first record may turn out not to count, when its request is made again, and
     feeds choose among those that do (`Feeds.item_key`).
 
+    `Cars`, which go to no feed and no log, count as so many in Scrapy's stats, which take them for one item.
+
     Stat: `catalogue/kept`.
     """
 
@@ -42,13 +44,31 @@ class OncePipeline:
 
     def process_item(self, item: Any) -> Any:
         """Pass on what is no car, and each car's first record; with an item log, all."""
-        if isinstance(item, Car):
-            if item.id not in self._seen:
-                self._seen.add(item.id)
-                self._crawler.stats.inc_value("catalogue/kept")
-            elif not is_logged(self._crawler):
-                raise DropItem("passed on before", log_level="DEBUG")
+        match item:
+            case Car():
+                if item.id not in self._seen:
+                    self._seen.add(item.id)
+                    self._crawler.stats.inc_value("catalogue/kept")
+                elif not is_logged(self._crawler):
+                    raise DropItem("passed on before", log_level="DEBUG")
+            case Cars():
+                return self._first_of(item.cars)
         return item
+
+    def _first_of(self, cars: list[Car]) -> Cars:
+        """Raises `DropItem` when there are none."""
+        stats = self._crawler.stats
+        first = [car for car in cars if car.id not in self._seen]
+        self._seen.update(car.id for car in first)
+        repeated = len(cars) - len(first)
+        if not first:
+            stats.inc_value("item_dropped_count", repeated - 1)
+            raise DropItem("passed on before", log_level="DEBUG")
+        if repeated:
+            stats.inc_value("item_dropped_count", repeated)
+        stats.inc_value("item_scraped_count", len(first) - 1)
+        stats.inc_value("catalogue/kept", len(first))
+        return Cars(first)
 
 
 def is_logged(crawler: Crawler) -> bool:

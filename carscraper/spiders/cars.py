@@ -24,11 +24,12 @@ from carscraper.catalogue.fingerprints import DISTINCT
 from carscraper.catalogue.pages import ListingPage, read_page, read_specs, time_text
 from carscraper.catalogue.queued import queued_requests
 from carscraper.catalogue.searches import Search
+from carscraper.catalogue.together import Together
 from carscraper.catalogue.walk import AHEAD, Plan, Seen, called_for, followed_by, plan
 from carscraper.config import Config
 from carscraper.core_settings import set_core_settings
 from carscraper.exceptions import ApiError
-from carscraper.items import Car, OddSpec, PageRead
+from carscraper.items import Car, Cars, OddSpec, PageRead
 from carscraper.responses.known_specs import KnownSpec, KnownSpecs
 from carscraper.responses.pages import PageName
 from carscraper.settings import USER_AGENT
@@ -80,6 +81,7 @@ class CarsSpider(Spider):
         self._known = KnownSpecs()
         self._odd_specs: set[str] = set()
         self._seen = Seen()
+        self._together: Together | None = None
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
@@ -175,10 +177,8 @@ class CarsSpider(Spider):
             yield item
         yield page.read
 
-    def parse_spec(self, response: Response, listings: list[list[Any]]) -> Iterator[Car | OddSpec]:
-        """Yields a `Car` for each of the `listings` (id, url, when it was read, attributes) that waited for
-        this spec.
-        """
+    def parse_spec(self, response: Response, listings: list[list[Any]]) -> Iterator[Car | Cars | OddSpec]:
+        """Yields the `listings` (id, url, when it was read, attributes) that waited for this spec, as cars."""
         key, spec = response.meta[STORE_KEY], self._read_specs.pop(response, None)
         if spec is None:
             specification, deviations = read_specs(response.status, response.body)
@@ -186,8 +186,12 @@ class CarsSpider(Spider):
             specification, deviations, _ = spec
             self._known.put(key, spec)
         yield from self._odd(key, deviations)
-        for listing_id, url, scraped_at, attributes in listings:
-            yield Car(listing_id, url, scraped_at, attributes, specification)
+        yield from self._passed_on(
+            [
+                Car(listing_id, url, scraped_at, attributes, specification)
+                for listing_id, url, scraped_at, attributes in listings
+            ]
+        )
 
     def is_answer(self, response: Response) -> bool:
         """Whether a response is worth keeping in the response store; asked before it is parsed."""
@@ -221,8 +225,8 @@ class CarsSpider(Spider):
 
     async def _with_specs(
         self, listings: list[Listing], fetched_at: float, *, small: bool
-    ) -> AsyncIterator[Car | OddSpec | Request]:
-        """A `Car` for each listing whose spec is stored, a request for each spec that is not.
+    ) -> AsyncIterator[Car | Cars | OddSpec | Request]:
+        """The cars of the listings whose specs are stored, a request for each spec that is not.
 
         Cars take their time to be kept; specs that other pages have fetched meanwhile need no request any more.
         """
@@ -234,6 +238,7 @@ class CarsSpider(Spider):
                 part = unknown[start : start + LOOK_UP]
                 keys = [SpecKey(listing.code, listing.year).text for listing in part]
                 found = await self._look_up(keys)
+                cars = []
                 for listing, key in zip(part, keys, strict=True):
                     spec = found.get(key)
                     if spec is None:
@@ -241,7 +246,11 @@ class CarsSpider(Spider):
                         continue
                     for odd in self._odd(key, spec.deviations):
                         yield odd
-                    yield Car(listing.id, listing.url, scraped_at, listing.attributes, spec.specification)
+                    cars.append(
+                        Car(listing.id, listing.url, scraped_at, listing.attributes, spec.specification)
+                    )
+                for passed_on in self._passed_on(cars):
+                    yield passed_on
         waiting: dict[SpecKey, list[list[Any]]] = {}
         for listing in missing:
             row = [listing.id, listing.url, scraped_at, listing.attributes]
@@ -249,6 +258,15 @@ class CarsSpider(Spider):
         for spec_key, rows in waiting.items():
             for share in [rows] if small else _shares(rows):
                 yield self._spec_request(spec_key, share, fetched_at)
+
+    def _passed_on(self, cars: list[Car]) -> Iterator[Car | Cars]:
+        """The cars of an answer, together where that is all the same to everybody."""
+        if self._together is None:
+            self._together = Together(self.crawler)
+        if len(cars) > 1 and self._together.may:
+            yield Cars(cars)
+        else:
+            yield from cars
 
     def _stored_so_far(self) -> int:
         number: int = self.crawler.stats.get_value("responses/stored", 0)

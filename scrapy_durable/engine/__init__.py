@@ -6,9 +6,10 @@ A next release of Scrapy can break this package and nothing else. What a functio
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Container, Set
+from collections.abc import Awaitable, Callable, Collection, Container, Iterator, Set
 from typing import TYPE_CHECKING, Any, cast
 
+from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy.core.scheduler import Scheduler
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.spiders import CrawlSpider
@@ -122,6 +123,16 @@ def item_pipelines(crawler: Crawler) -> Collection[Any]:
 def extensions(crawler: Crawler) -> Collection[Any]:
     """The extensions, in their order. `crawler.extensions.middlewares` is a tuple."""
     return getattr(crawler.extensions, "middlewares", ())
+
+
+def spider_middlewares(crawler: Crawler) -> Collection[Any]:
+    """The spider middlewares, in their order. `engine.scraper.spidermw.middlewares` is a tuple."""
+    return getattr(crawler.engine.scraper.spidermw, "middlewares", ())
+
+
+def receivers(crawler: Crawler, signal: object) -> Iterator[Callable[..., Any]]:
+    """Who hears of a signal, as `crawler.signals` would call them."""
+    yield from liveReceivers(getAllReceivers(crawler.signals.sender, signal))
 
 
 async def process_item_alone(crawler: Crawler, item: Any) -> Any:

@@ -39,19 +39,21 @@ class Together:
     @property
     def may(self) -> bool:
         """True when nobody would miss records that come as one `Cars`."""
-        return self._is_ours and not (
-            self._is_heard(signals.item_scraped)
-            or self._is_heard(signals.item_error, *_OURS)
-            or self._is_heard(signals.item_dropped, *_OURS)
+        return self._is_ours and not any(
+            self._is_heard(signal)
+            for signal in (signals.item_scraped, signals.item_error, signals.item_dropped)
         )
 
-    def _is_heard(self, signal: object, *but_for: str) -> bool:
-        """Whether anybody else than Scrapy's stats hears of it, which `OncePipeline` sees to, and those modules."""
-        return any(
-            not isinstance(owner := getattr(receiver, "__self__", receiver), CoreStats)
-            and not (but_for and _module_of(owner).startswith(but_for))
-            for receiver in receivers(self._crawler, signal)
-        )
+    def _is_heard(self, signal: object) -> bool:
+        """Whether anybody hears of it who asks for each record: not Scrapy's stats, which `OncePipeline` sees to."""
+        owners = (getattr(receiver, "__self__", receiver) for receiver in receivers(self._crawler, signal))
+        return not all(isinstance(owner, CoreStats) or _takes_cars(owner, signal) for owner in owners)
+
+
+def _takes_cars(owner: object, signal: object) -> bool:
+    """Of what is ours: `takes_cars` says so, and what hears of failures alone looks at requests and the ledger."""
+    is_of_failures = signal is not signals.item_scraped and _module_of(owner).startswith(_OURS)
+    return is_of_failures or getattr(owner, "takes_cars", False) is True
 
 
 def _module_of(component: object) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from carscraper.config import Config
 from carscraper.export.feeds import Feeds
-from carscraper.items import Car
+from carscraper.items import Car, Cars
 from carscraper.monitoring.verdict import Verdict
 from scrapy_durable.running import lifecycle_of
 from scrapy_durable.runs.extension import RUNS_JSONL, RunHistory, runs_file
@@ -30,10 +30,16 @@ def cars_runs_file(settings: BaseSettings) -> Path:
 class CarsHistory(RunHistory):
     """All spiders of this project leave their lines in one file."""
 
+    takes_cars = True
+
     @classmethod
     def file(cls, crawler: Crawler) -> Path | None:
         """As `scrapy runs` reads it."""
         return cars_runs_file(crawler.settings)
+
+    def items_of(self, item: Any) -> Iterable[Any]:
+        """The cars that came together."""
+        return item.cars if isinstance(item, Cars) else (item,)
 
     def fields_of(self, item: Any) -> Iterable[str]:
         """Of a car, its attributes, and whether it has a specification."""

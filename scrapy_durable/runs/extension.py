@@ -85,6 +85,10 @@ class RunHistory:
         adapter = ItemAdapter(item)
         return [name for name in adapter if adapter.get(name) not in (None, "", [], {}, ())]
 
+    def items_of(self, item: Any) -> Iterable[Any]:
+        """What an item is made of, where a site passes on several as one."""
+        return (item,)
+
     def details(self) -> dict[str, Any]:
         """What a site's own verdict tells beyond what holds for any."""
         return {}
@@ -114,10 +118,11 @@ class RunHistory:
         self._append(self._begun)
 
     def _on_item(self, item: Any) -> None:
-        self._items += 1
-        for name in self.fields_of(item):
-            if name in self._filled or len(self._filled) < _MOST_FIELDS:
-                self._filled[name] += 1
+        for one in self.items_of(item):
+            self._items += 1
+            self._filled.update(self.fields_of(one))
+            while len(self._filled) > _MOST_FIELDS:
+                self._filled.popitem()  # the one that came last
 
     def _on_closed(self, reason: str) -> None:
         self._reason = reason

@@ -28,7 +28,8 @@ class Together:
         """Called when the spider is open."""
         self._crawler = crawler
         self._is_ours = (
-            type(crawler.logformatter) is QuietLogFormatter
+            crawler.crawling
+            and type(crawler.logformatter) is QuietLogFormatter
             and all(_module_of(pipeline).startswith(_OURS) for pipeline in item_pipelines(crawler))
             and all(
                 _module_of(middleware).startswith(_TAKE_THEM_AS_THEY_COME)

@@ -99,10 +99,13 @@ def test_batches_are_whole_and_hold_what_cars_json_is_made_from(shared_site: Sit
 def test_nothing_but_the_output_is_left_behind(run: Crawl) -> None:
     assert not [path for path in run.output_dir.rglob("*") if path.name.endswith(".tmp")]
     assert {path.name.partition("-")[0] for path in run.output_dir.iterdir()} == {
+        ".changes.lock",
         "batches",
         "cars.json",
+        "changes.jsonl",
         "responses.sqlite",
         "run.json",
+        "runs.jsonl",
     }
     assert {path.name for path in run.output_dir.parent.iterdir()} == {"data", "job"}
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_SPARES = 3
+"""Spares for each place: more would be asked for long after another worker has set a pause, fewer would run out."""
+
 
 @dataclass(eq=False, slots=True)
 class Task:
@@ -123,8 +126,10 @@ class Prefetched:
 
     def pop(self) -> Lease | None:
         """The next one for the engine, which has to be assigned or dead-lettered."""
-        if self._leases:
-            return self._leases.popleft()
+        return self._leases.popleft() if self._leases else self._next_spare()
+
+    def _next_spare(self) -> Lease | None:
+        """One that has a place, which the outbox says from now on."""
         for slot, number in self._places.items():
             if number and (spares := self._spares.get(slot)):
                 self._places[slot] -= 1
@@ -134,14 +139,16 @@ class Prefetched:
         return None
 
     def wanted_spares(self, places: Counter[str], most: int) -> dict[str, int]:
-        """How many more are worth having, by slot; `most` of all slots together, each as it has requests in flight.
+        """How many more are worth having, by slot: some for each place, `most` of all slots together.
 
         `places`: how many of each slot the engine has in flight.
         """
         places = places + Counter(lease.slot for lease in self._leases)
         total = places.total()
-        there = {slot: len(spares) for slot, spares in self._spares.items()}
-        wanted = {slot: most * number // total - there.get(slot, 0) for slot, number in places.items()}
+        wanted = {
+            slot: min(_SPARES * number, most * number // total) - len(self._spares.get(slot, ()))
+            for slot, number in places.items()
+        }
         return {slot: number for slot, number in wanted.items() if number > 0}
 
     @property
@@ -158,9 +165,18 @@ class Prefetched:
         """A place of that slot is free, which the outbox says."""
         self._places[slot] += 1
 
-    def give_places_back(self) -> None:
-        """The outbox is sent now: the frontier has the places that are still free."""
+    def give_places_back(self, places: Counter[str]) -> None:
+        """The outbox is sent now: spares take the places that are free, and the frontier has those that are left.
+
+        Spares of a slot that has nothing in flight any more are released: no place would ever become free for them.
+        `places` are those of the engine.
+        """
+        while (spare := self._next_spare()) is not None:
+            self._leases.append(spare)
         self._places.clear()
+        places = places + Counter(lease.slot for lease in self._leases)
+        for slot in [slot for slot in self._spares if not places[slot]]:
+            self._outbox.releases.extend(lease.held for lease in self._spares.pop(slot))
 
     def dead_letter(self, lease: Lease, reason: str) -> None:
         """Make one a dead letter that was popped and cannot be read."""
@@ -201,8 +217,10 @@ class Leases(Participant):
         """
         self.results_expected = False
         """Somebody notes the result of every request that was not dropped: dead-letter those that were."""
-        self.takes_spares = False
-        """The frontier is far enough for leases to be worth having in hand before there is a place for them."""
+        self.takes_spares: Callable[[], bool] = lambda: False
+        """Whether leases are worth having in hand before there is a place for them: from a frontier that is far, while
+        anything is asked for.
+        """
         self._outbox = outbox
         self._capacity = capacity
         self._seconds = seconds
@@ -331,10 +349,10 @@ class Leases(Participant):
         """What is durable by now, and what has to be renewed."""
         self.settle()
         self.renew_in_time()
-        if self.takes_spares:
-            places = Counter(task.lease.slot for task in self._tasks.values() if not task.downloaded)
+        places = Counter(task.lease.slot for task in self._tasks.values() if not task.downloaded)
+        self.prefetched.give_places_back(places)
+        if self.takes_spares():
             outbox.spares = self.prefetched.wanted_spares(places, 2 * self._capacity)
-        self.prefetched.give_places_back()
 
     def hear(self, outbox: Outbox, inbox: Inbox) -> None:
         """Others have what was stale."""

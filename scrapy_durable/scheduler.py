@@ -45,7 +45,7 @@ from scrapy_durable.participants import Participant
 from scrapy_durable.serializing import LOST, Serializer
 from scrapy_durable.start import Start, has_middleware
 from scrapy_durable.start_urls import build_start_urls
-from scrapy_durable.stores import durable_stores
+from scrapy_durable.stores import durable_stores, flush_stores
 from scrapy_durable.throttle.sites import Sites
 from scrapy_durable.timing import Timing
 from scrapy_durable.worker import Worker
@@ -96,7 +96,7 @@ class FrontierScheduler(BaseScheduler):
         self._outbox = outbox = Outbox()
         self.frontier = build_frontier(settings, name, spider=crawler.spidercls.name)
         self._leases = Leases(outbox, settings.getint("CONCURRENT_REQUESTS") or 100, config.lease_seconds)
-        self._leases.takes_spares = shared
+        self._leases.takes_spares = lambda: shared and self._asks
         self._timing = Timing(outbox, self._leases, shared=resumable)
         self._start_urls = build_start_urls(
             settings, crawler.spidercls.name, stats, lease_seconds=config.lease_seconds
@@ -149,7 +149,7 @@ class FrontierScheduler(BaseScheduler):
             outbox,
             self._timing,
             participants,
-            want=self._want,
+            want=lambda: self._leases.prefetch if self._asks else 0,
             take_in=self._take_in,
         )
         self._opened = AsyncExitStack()
@@ -235,9 +235,9 @@ class FrontierScheduler(BaseScheduler):
         """True when the frontier was empty for all workers, for as long as `SCHEDULER_IDLE_BEFORE_CLOSE`
         says, and nothing has been said since.
         """
-        if self._start_urls is not None and self._start_urls.others_have:
-            return self._exchanges.has_ended_elsewhere
-        return self._exchanges.has_ended_elsewhere or (self._exchanges.is_idle and not self._leases)
+        others_have = self._start_urls.others_have if self._start_urls is not None else 0
+        is_empty = self._exchanges.is_idle and not self._leases and not others_have
+        return self._exchanges.has_ended_elsewhere or is_empty
 
     @property
     def ended_elsewhere(self) -> bool:
@@ -310,6 +310,7 @@ class FrontierScheduler(BaseScheduler):
         self.start.release()
         if self.items is not None:
             await self.items.flush()
+        await flush_stores(self._crawler)
         self._check_engine()
         self._leases.prefetched.release()
         if lost := self._serializer.lost_at_the_end:
@@ -326,19 +327,16 @@ class FrontierScheduler(BaseScheduler):
                 self.frontier, self._crawler.settings, self.worker, "SCHEDULER_PERSIST=False"
             )
         if self._start_urls is not None:
-            await self._start_urls.drop()
-            await self._start_urls.close()
+            await self._start_urls.leave(queued=not self._exchanges.has_ended_elsewhere)
 
     # What the exchanges ask of it
 
     async def _prepare_exchange(self) -> None:
         await self.worker.read_peers(self.frontier)
-        if self._start_urls is None or not self._leases.is_drained:
-            return
-        if self._exchanges.closing or self.has_verdict:
+        if self._start_urls is None or not (self._leases.is_drained and self._asks):
             return
         if self._exchanges.unanswered is not None:
-            return  # that outbox is said again first, and what is taken now would not be in it
+            return  # that outbox is said again first, without what would be taken now
         for push, requests in await self._start_urls.take(self._spider):
             self.keys.pushed(requests, push)
             for request in requests:
@@ -353,18 +351,21 @@ class FrontierScheduler(BaseScheduler):
         self._leases.check(downloading, engine.in_progress(self._crawler), passed_on)
         self._leases.settle()
 
-    def _want(self) -> int:
-        if (
+    @property
+    def _asks(self) -> bool:
+        """Whether anything may be asked for now, as far as there is room."""
+        return not (
             self._exchanges.closing
+            or self.has_verdict
             or self._serializer.puts_back
             or self.sites.wait_for_the_first(self._leases.slots)
             or (self.items is not None and self.items.is_full)
-        ):
-            return 0
-        return self._leases.prefetch
+        )
 
     async def _take_in(self, leases: list[Lease]) -> None:
         self._leases.prefetched.add([lease for lease in leases if not self.start.take(lease)])
+        for slot in self._outbox.pauses:
+            self._leases.prefetched.release(slot)  # paused while the exchange was under way
         if leases or self.ended:
             engine.wake(self._crawler)
         if self._start_urls is not None:

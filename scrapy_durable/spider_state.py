@@ -122,7 +122,10 @@ class SpiderState:
         if error is not None:
             stop_crawl(self._crawler, "spider_state_failed", f"{path}: {cause(error)}")
 
-    async def _on_closed(self) -> None:
+    async def flush(self) -> None:
+        """Write what there is, so that what has left it there can be acknowledged; nothing is written by itself from
+        then on.
+        """
         if self._writing is None:
             return
         self._closing.set()
@@ -132,6 +135,9 @@ class SpiderState:
             await self._write()  # what came after the last one
         except OSError as error:
             logger.error("spider.state cannot be written: %s", cause(error))
+
+    async def _on_closed(self) -> None:
+        await self.flush()
 
 
 def _read(path: Path | None) -> tuple[Any, bytes | None]:

@@ -119,8 +119,10 @@ class StartUrls:
             await self._call(self._client.zrem(self._being_queued, *self._taken))
             self._taken = []
 
-    async def close(self) -> None:
-        """Close the connection."""
+    async def leave(self, *, queued: bool) -> None:
+        """Close the connection; what was taken is dropped if it is queued, and else taken by the next crawl."""
+        if queued:
+            await self.drop()
         await self._client.aclose()
 
     async def _take(self) -> list[bytes]:

@@ -28,6 +28,14 @@ class DurableStore(Protocol):
 
 
 @runtime_checkable
+class FlushedStore(Protocol):
+    """A durable store that can be asked to be durable now: the crawl is stopped, and nothing comes any more."""
+
+    async def flush(self) -> None:
+        """Return when it is, or cannot be."""
+
+
+@runtime_checkable
 class RemoteStore(Protocol):
     """A durable store whose records may still wait on this machine's disk for the database they are meant for."""
 
@@ -63,6 +71,13 @@ def durable_stores(crawler: Crawler) -> list[DurableStore]:
     """The stores among the item pipelines and extensions of a running crawl."""
     components = *item_pipelines(crawler), *extensions(crawler)
     return [store for store in components if isinstance(store, DurableStore)]
+
+
+async def flush_stores(crawler: Crawler) -> None:
+    """Have those flushed that can be, before what they hold is acknowledged for the last time."""
+    for store in durable_stores(crawler):
+        if isinstance(store, FlushedStore):
+            await store.flush()
 
 
 def remote_stores(crawler: Crawler) -> list[RemoteStore]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -272,7 +273,7 @@ def test_the_errback_of_what_is_put_off_hears_nothing_and_is_there_again_at_the_
 def test_a_spare_goes_out_once_for_each_place_that_is_free_and_not_told_of() -> None:
     outbox = Outbox()
     leases = Leases(outbox, ROOM, SECONDS, clock=Clock())
-    leases.takes_spares = True
+    leases.takes_spares = lambda: True
     leases.prefetched.add(
         [lease(1), lease(2), *(replace(lease(number), is_spare=True) for number in (3, 4, 5))]
     )
@@ -284,15 +285,60 @@ def test_a_spare_goes_out_once_for_each_place_that_is_free_and_not_told_of() -> 
         leases.assign(requests[-1], popped)
     assert leases.prefetched.pop() is None, "both places are taken"
     leases.note_downloaded(leases[requests[0]])
-    leases.say(outbox)
-    assert outbox.spares == {"site": 2 * ROOM - 3}
-    outbox.take()
-    assert leases.prefetched.pop() is None, "the frontier has the place"
-    leases.note_downloaded(leases[requests[1]])
     spare = leases.prefetched.pop()
     assert spare == replace(lease(3), is_spare=True)
     assert outbox.sent == [spare.held]
-    assert leases.prefetched.pop() is None
+    assert leases.prefetched.pop() is None, "the place is taken"
     leases.prefetched.release()
     assert outbox.releases == [Held(4, 4), Held(5, 5)]
     assert not outbox.unsent, "they have never been in flight"
+
+
+def with_spares(outbox: Outbox, *in_flight: int, spares: Sequence[int]) -> tuple[Leases, list[Request]]:
+    """Leases of one site that the engine has, and those that wait for a place there."""
+    leases = Leases(outbox, ROOM, SECONDS, clock=Clock())
+    leases.takes_spares = lambda: True
+    requests = [Request(f"https://example.com/{number}") for number in in_flight]
+    for number, request in zip(in_flight, requests, strict=True):
+        leases.assign(request, lease(number))
+    leases.prefetched.add(replace(lease(number), is_spare=True) for number in spares)
+    return leases, requests
+
+
+def test_a_place_that_is_told_of_goes_to_a_spare_if_there_is_one() -> None:
+    outbox = Outbox()
+    leases, [request] = with_spares(outbox, 1, spares=[2, 3])
+    leases.note_downloaded(leases[request])
+    leases.say(outbox)
+    said = outbox.take()
+    assert (said.downloaded, said.sent, said.releases) == ([Held(1, 1)], [Held(2, 2)], [])
+    popped = leases.prefetched.pop()
+    assert popped is not None
+    assert popped.held == Held(2, 2), "it is sent without another word"
+    assert leases.prefetched.pop() is None
+
+
+def test_spares_for_which_no_place_will_become_free_are_released() -> None:
+    """Held on to for ever, they would keep the crawl from ending."""
+    outbox = Outbox()
+    leases, [request] = with_spares(outbox, 1, spares=[2, 3])
+    leases.note_downloaded(leases[request])
+    leases.say(outbox)
+    outbox.take()
+    popped = leases.prefetched.pop()
+    assert popped is not None
+    leases.prefetched.dead_letter(popped, "unreadable")  # so that nothing is in flight any more
+    leases.say(outbox)
+    assert outbox.take().releases == [Held(3, 3)]
+    assert len(leases.prefetched.spares) == 0
+
+
+def test_spares_are_some_for_each_place_and_none_when_nothing_is_asked_for() -> None:
+    outbox = Outbox()
+    leases, requests = with_spares(outbox, 1, 2, spares=[3])
+    leases.say(outbox)
+    assert outbox.take().spares == {"site": 5}
+    leases.takes_spares = lambda: False
+    leases.note_downloaded(leases[requests[0]])
+    leases.say(outbox)
+    assert outbox.take().spares == {}

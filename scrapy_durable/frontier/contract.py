@@ -387,11 +387,12 @@ class Frontier(Operable, Protocol):
     async def verdict(self) -> bytes | None:
         """What `publish_verdict` left for the crawl that this worker has joined, or None."""
 
-    async def forget(self) -> None:
+    async def forget(self, *, unless_unfinished: bool = False) -> bool:
         """Remove the crawl with all it has seen, so that the next `begin` starts afresh. Works without
         `begin`.
 
-        Never called by a worker while anything is unfinished, but for `scrapy queue forget`.
+        With `unless_unfinished`, which a worker says, nothing changes when something is queued, delayed or leased, and
+        False is returned: somebody has queued it while the crawl was being finished.
         """
 
     async def close(self) -> None:

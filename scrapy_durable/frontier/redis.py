@@ -111,7 +111,12 @@ class RedisFrontier(RedisBeside):
             reply = await self._exchange(EXCHANGE, outbox, want, number)
         except MemoryFull as error:
             if outbox.entries:
-                relief = Outbox(downloaded=outbox.downloaded, unsent=outbox.unsent, renewals=outbox.renewals)
+                relief = Outbox(
+                    sent=outbox.sent,
+                    downloaded=outbox.downloaded,
+                    unsent=outbox.unsent,
+                    renewals=outbox.renewals,
+                )
                 await self._exchange(EXCHANGE_WHEN_FULL, relief, 0, 0)
                 raise FrontierUnavailable(f"{error}; no request was added") from error
             reply = await self._exchange(EXCHANGE_WHEN_FULL, outbox, want, number)
@@ -188,7 +193,7 @@ class RedisFrontier(RedisBeside):
         verdict: bytes | None = await self._keys.command("GET", self._keys.verdict(self._joined()))
         return verdict
 
-    async def forget(self) -> None:
+    async def forget(self, *, unless_unfinished: bool = False) -> bool:
         """Remove the crawl with all it has seen, in some seventy short calls, most of them for one round trip.
 
         Its workers are told with the first call. If this process dies meanwhile, the next `begin` does the
@@ -198,11 +203,13 @@ class RedisFrontier(RedisBeside):
         if found is None:
             found = await self._keys.command("HGET", self._keys.fixed[0], "forgetting")
         if found is None:
-            return
+            return True
         crawl_id = found.decode()
         keys = [*self._keys.fixed, self._keys.verdict(crawl_id)]
-        await self._keys.run(FORGET, keys, [crawl_id, "mark", VERDICT_KEPT])
-        await self._remove_keys(crawl_id)
+        marked = await self._keys.run(FORGET, keys, [crawl_id, "mark", VERDICT_KEPT, int(unless_unfinished)])
+        if marked:
+            await self._remove_keys(crawl_id)
+        return bool(marked)
 
     async def _remove_keys(self, crawl_id: str) -> None:
         """Remove the keys of a crawl that is marked as going."""

@@ -101,9 +101,9 @@ class _Passed:
         """As the frontier within."""
         return await self._frontier.elect_finisher()
 
-    async def forget(self) -> None:
+    async def forget(self, *, unless_unfinished: bool = False) -> bool:
         """As the frontier within."""
-        await self._frontier.forget()
+        return await self._frontier.forget(unless_unfinished=unless_unfinished)
 
     async def close(self) -> None:
         """As the frontier within."""

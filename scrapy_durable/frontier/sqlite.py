@@ -244,13 +244,16 @@ class SqliteFrontier(SqliteLogs):
             row = db.execute(CRAWL.verdict, (self._crawl_id, self._clock())).fetchone()
             return None if row is None else bytes(row[0])
 
-    async def forget(self) -> None:
+    async def forget(self, *, unless_unfinished: bool = False) -> bool:
         """Remove the crawl with all it has seen; the file stays, for the next one."""
         if self._file.is_absent():
-            return
+            return True
         with self._transaction() as db:
+            if unless_unfinished and self._joined(db).ledger.unfinished > 0:
+                return False
             row = db.execute(EXCHANGE.read_crawl).fetchone()
             if row is not None:
                 db.execute(CRAWL.keep_verdict, (self._clock() + KEEP, row[0]))
             for statement in vars(FORGET).values():
                 db.execute(statement)
+            return True

@@ -164,6 +164,17 @@ def keep_the_state_until_the_end() -> None:
     SpiderState.received = property(lambda self: self.durable)  # type: ignore[assignment]
 
 
+def write_the_state_slowly() -> None:
+    """A disk for which requests have to wait."""
+    write = SpiderState._write
+
+    async def write_slowly(self: SpiderState) -> None:
+        await asyncio.sleep(0.5)
+        await write(self)
+
+    SpiderState._write = write_slowly  # type: ignore[method-assign]
+
+
 def forget_before_the_feeds() -> None:
     """The crawl is forgotten while items wait for their feed."""
 

@@ -38,9 +38,10 @@ it has ended.
 """
 
 
-def run(project: Project, **env: str) -> subprocess.CompletedProcess[str]:
+def run(project: Project, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     """One process of the crawl, as `dying.py` has it."""
     command = [project.python, "-m", "tests.any_project.dying", *project.command[3:], "-s", "JOBDIR=job-0"]
+    command += arguments
     return subprocess.run(
         command,
         cwd=project.path,

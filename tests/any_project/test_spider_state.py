@@ -67,6 +67,18 @@ def test_without_waiting_for_it_a_kill_costs_what_was_acknowledged(
     assert authors - set(kept(durable))
 
 
+def test_a_crawl_that_is_stopped_and_goes_on_leaves_each_author_once(
+    project: MakeProject, shop: Shop, authors: set[str]
+) -> None:
+    """What is in the state when it is written for the last time is acknowledged, however slow the disk is."""
+    durable = project("remembering", WITH_FEEDS[0])
+    slow = {"MUTANT": "write_the_state_slowly"}
+    stopped = run(durable, "-s", "CLOSESPIDER_ITEMCOUNT=3", **slow)
+    assert_ended(stopped, 1)
+    assert_ended(run(durable, **slow), 0)
+    assert sorted(kept(durable)) == sorted(authors)
+
+
 def test_the_state_outlives_its_crawl_as_in_scrapy(
     project: MakeProject, shop: Shop, authors: set[str]
 ) -> None:

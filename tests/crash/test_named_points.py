@@ -67,7 +67,12 @@ END = [
     "after forget",
 ]
 """The steps of the end, in their order; a crawl that died at one passes it again when it goes on."""
-WHILE_FORGETTING = [("before forget-step", 1), ("after forget-step", 1), ("after forget-step", 30)]
+WHILE_FORGETTING = [
+    ("before forget-step", 1),
+    ("after forget-step", 1),
+    ("after forget-keys", 1),
+    ("after forget-step", 2),
+]
 
 
 @pytest.fixture(scope="module")

@@ -84,6 +84,7 @@ POINTS: dict[str, tuple[tuple[Any, ...], str, Condition]] = {
     "spool": ((Spool,), "append", always),
     "unspool": ((Spool,), "drop", always),
     "forget-step": ((RedisKeys,), "run", forgets),
+    "forget-keys": ((RedisKeys,), "run_all", forgets),
 }
 """Name to where it is; the point itself is `before <name>` or `after <name>`."""
 

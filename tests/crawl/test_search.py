@@ -113,12 +113,12 @@ def test_a_whole_catalogue_that_has_no_search_in_it_leaves_searches_alone(
 
 
 def files_of(directory: Path, *, but_for: str = "") -> dict[str, bytes]:
-    """The files below a directory, with what they hold; without the response store, which all share."""
+    """The files below a directory, with what they hold; without the response store and the history, which all share."""
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in directory.rglob("*")
         if path.is_file()
-        and not path.name.startswith("responses.sqlite")
+        and not path.name.startswith(("responses.sqlite", "runs.jsonl"))
         and path.relative_to(directory).parts[0] != but_for
     }
 

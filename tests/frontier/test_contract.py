@@ -885,6 +885,21 @@ async def test_a_crawl_that_is_forgotten_has_never_been(backend: Backend) -> Non
     assert keys(await frontier.exchange(entries(1), 5)) == [1]
 
 
+async def test_what_was_queued_at_the_last_moment_is_not_forgotten_with_its_crawl(backend: Backend) -> None:
+    frontier = await begun(backend)
+    inbox = await frontier.exchange(entries(1), 1)
+    await frontier.exchange(Outbox(acks=held(*inbox.leases)), 0)
+    assert await frontier.elect_finisher()
+    await frontier.exchange(entries(2), 0)
+    assert not await frontier.forget(unless_unfinished=True)
+    [lease] = (await frontier.exchange(Outbox(), 1)).leases
+    assert lease.key == 2
+    assert not await frontier.forget(unless_unfinished=True)
+    await frontier.exchange(Outbox(acks=held(lease)), 0)
+    assert await frontier.forget(unless_unfinished=True)
+    assert (await frontier.status()).crawl_id is None
+
+
 async def test_the_end_can_be_claimed_when_nothing_is_unfinished(backend: Backend) -> None:
     frontier = await begun(backend)
     inbox = await frontier.exchange(entries(1), 1)

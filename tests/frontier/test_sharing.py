@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from scrapy_durable.exceptions import FrontierUnavailable
 from scrapy_durable.frontier.contract import Inbox, Lease, Outbox, Pause, Retry
 from scrapy_durable.frontier.redis import RedisFrontier
 from tests.frontier.backends import LEASE, RedisBackend
@@ -131,3 +134,30 @@ async def test_no_spares_where_they_would_be_in_the_way(on_redis: RedisBackend) 
     await first.exchange(Outbox(pauses={"a": Pause(30.0)}), 0)
     assert not spares_of(await first.exchange(Outbox(spares={"a": 3}), 0)), "paused"
     assert leases
+
+
+async def test_a_spare_in_a_place_counts_also_when_the_memory_is_full(on_redis: RedisBackend) -> None:
+    """The server takes no entries then, but what is in flight: else others would be given the place too."""
+    first, second = await workers(on_redis, 2)
+    [lease, *_] = (await first.exchange(Outbox(), CAP)).leases
+    [spare] = spares_of(await first.exchange(Outbox(spares={"a": 1}), 0))
+    outbox = Outbox(downloaded=held(lease), sent=held(spare), entries=entries(5000).entries)
+    with on_redis.server.client() as client:
+        client.config_set("maxmemory", 1)
+        try:
+            with pytest.raises(FrontierUnavailable):
+                await first.exchange(outbox, 0)
+            assert not (await second.exchange(Outbox(), CAP)).leases
+        finally:
+            client.config_set("maxmemory", 0)
+    assert await in_flight(first) == CAP
+
+
+async def test_a_spare_that_dies_with_its_worker_was_no_attempt(on_redis: RedisBackend) -> None:
+    first, second = await workers(on_redis, 2, queued=40)
+    await first.exchange(Outbox(), CAP)
+    [spare] = spares_of(await first.exchange(Outbox(spares={"a": 1}), 0))
+    on_redis.advance(2 * LEASE)
+    leases = (await second.exchange(Outbox(), CAP)).leases
+    assert {lease.key: lease.attempt for lease in leases}.get(spare.key, 1) == 1
+    assert any(lease.attempt == 2 for lease in leases), "those in flight were"

@@ -61,7 +61,7 @@ def with_workers(
             await use(*workers)
         finally:
             for one in workers:
-                await one.close()
+                await one.leave(queued=False)
 
     asyncio.run(run())
 

@@ -149,8 +149,8 @@ def robots(journal: Journal) -> int:
 def test_with_no_interval_all_places_are_taken_at_once_and_no_more(
     stand_in: Callable[..., StandIn], start: Start
 ) -> None:
-    """So few requests per worker that one alone cannot take all places."""
-    site = stand_in(150, latency=0.05)
+    """So few requests per worker that one alone cannot take all places, each of which is empty for a moment only."""
+    site = stand_in(150, latency=0.2)
     runs = start(site, 4, CONCURRENT_REQUESTS=2)
     journal = finish(site, runs)
     assert most_at_once(journal) == CAP

@@ -8,13 +8,15 @@
 --         "remove": remove the keys behind those of keys.lua
 --         "end": remove those of keys.lua too, after which a new crawl may begin
 --       3 when marking: how long the verdict is kept from now (seconds)
--- Returns 1, or 0 when this crawl is not there, or not marked
+--       4 when marking: 1 when the crawl stays as long as something is unfinished
+-- Returns 1, or 0 when this crawl is not there, not marked, or stays
 -- After a crash: a crawl that is marked is removed by whoever begins the next one.
 
 local crawl_id, step = ARGV[1], ARGV[2]
 if step == 'mark' then
     if redis.call('HGET', CRAWL, 'forgetting') == crawl_id then return 1 end
     if not is_joined(crawl_id) then return 0 end
+    if ARGV[4] == '1' and unfinished() > 0 then return 0 end
     redis.call('HSET', CRAWL, 'forgetting', crawl_id)
     redis.call('HDEL', CRAWL, 'id')
     redis.call('EXPIRE', KEYS[FIXED + 1], ARGV[3])

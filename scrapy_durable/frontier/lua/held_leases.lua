@@ -1,6 +1,6 @@
 -- What is leased, as those who look are told. Put in front of the scripts that tell it.
 
--- The rows of the oldest leases, `most` of them: {key (8 bytes), token, attempt, failures, downloaded (0 or 1), deadline and since when
+-- The rows of the oldest leases, `most` of them: {key (8 bytes), token, attempt, failures, downloaded (0, 1, or 2 for a spare), deadline and since when
 -- (microseconds since the epoch), slot, callback, worker, payload, ...}. `all`: keys and leases, as HGETALL has them.
 local function rows_of_leases(all, most)
     local found = {}

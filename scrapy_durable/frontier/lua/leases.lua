@@ -4,7 +4,7 @@
 -- Flags: no-writes
 -- KEYS  as in keys.lua
 -- ARGV  1 most to return
--- Returns {key (8 bytes), token, attempt, failures, downloaded (0 or 1), deadline and since when (microseconds since the epoch), slot,
+-- Returns {key (8 bytes), token, attempt, failures, downloaded (0, 1, or 2 for a spare), deadline and since when (microseconds since the epoch), slot,
 --          callback, worker, payload, ...}; empty when there is no crawl
 -- Error RELEASE when the crawl is of another version.
 -- After a crash: nothing has changed.

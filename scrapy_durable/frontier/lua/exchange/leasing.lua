@@ -131,6 +131,7 @@ end
 local function note_asking(missing)
     if missing > 0 then
         redis.call('ZADD', ASKING, decimal(now), worker)
+        redis.call('ZREMRANGEBYSCORE', ASKING, '-inf', '(' .. decimal(now - ASKS_AGAIN))
     else
         redis.call('ZREM', ASKING, worker)
     end

@@ -33,6 +33,7 @@ local function reclaim(key, lease)
     local _, attempt, failures, is_downloaded, _, slot = unpack_lease(lease)
     redis.call('HDEL', LEASES, key)
     if is_downloaded == 0 then leave_flight(slot, lease) end
+    if is_downloaded == SPARE then attempt = attempt - 1 end -- nobody has tried it
     if attempt >= max_attempts then
         local reason = 'lease expired after ' .. attempt .. ' attempts'
         dead_letter(key, attempt, failures, prefix_of(lease), reason, 'lease expired after N attempts')

@@ -32,7 +32,12 @@ class Backend(Protocol):
     """Whether several workers can be on it at once."""
 
     def open(
-        self, worker: str = "w1", *, cap: int = 0, limits: Mapping[str, SlotLimit] | None = None
+        self,
+        worker: str = "w1",
+        *,
+        cap: int = 0,
+        limits: Mapping[str, SlotLimit] | None = None,
+        max_attempts: int = MAX_ATTEMPTS,
     ) -> Frontier:
         """A frontier of that worker, on the store that is there."""
         ...
@@ -57,13 +62,18 @@ class SqliteBackend:
         self._opened: list[SqliteFrontier] = []
 
     def open(
-        self, worker: str = "w1", *, cap: int = 0, limits: Mapping[str, SlotLimit] | None = None
+        self,
+        worker: str = "w1",
+        *,
+        cap: int = 0,
+        limits: Mapping[str, SlotLimit] | None = None,
+        max_attempts: int = MAX_ATTEMPTS,
     ) -> SqliteFrontier:
         frontier = SqliteFrontier(
             self.path,
             worker=worker,
             lease_seconds=LEASE,
-            max_attempts=MAX_ATTEMPTS,
+            max_attempts=max_attempts,
             limits=limits or {},
             default_limit=SlotLimit(cap),
             clock=lambda: self.now,
@@ -123,12 +133,13 @@ class RedisBackend:
         limits: Mapping[str, SlotLimit] | None = None,
         port: int | None = None,
         prefix: str = "test",
+        max_attempts: int = MAX_ATTEMPTS,
     ) -> RedisFrontier:
         frontier = RedisFrontier(
             KeysAtHandedTime(plain_client(port or self.server.port), prefix=prefix),
             worker=worker,
             lease_seconds=LEASE,
-            max_attempts=MAX_ATTEMPTS,
+            max_attempts=max_attempts,
             limits=limits or {},
             default_limit=SlotLimit(cap),
         )

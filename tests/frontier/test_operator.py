@@ -46,6 +46,19 @@ async def test_a_pause_by_hand_holds_for_all_until_it_is_over(lasting: Backend) 
     assert keys(await frontier.exchange(Outbox(), 10)) == [1, 2]
 
 
+async def test_leases_end_by_what_workers_are_told_and_not_by_what_an_operator_is(lasting: Backend) -> None:
+    frontier = await begun(lasting)
+    await frontier.exchange(entries(1, slot="a"), 1)
+    lasting.advance(LEASE + 1)
+    operator = lasting.open("operator", max_attempts=1)
+    await operator.pause("a", Pause(30, HAND))
+    await operator.push([entry(2, slot="b")])
+    assert await operator.dead_letters() == []
+    lasting.advance(30)
+    assert sorted(keys(await frontier.exchange(Outbox(), 10))) == [1, 2]
+    assert (await counts(frontier)).dead == 0
+
+
 async def test_a_paused_site_is_resumed_at_once(lasting: Backend) -> None:
     frontier, beside = await begun(lasting), lasting.open("operator")
     await frontier.exchange(entries(1, slot="a"), 0)

@@ -21,7 +21,7 @@ from scrapy_durable.exceptions import (
     FrontierUnavailable,
     OtherRelease,
 )
-from scrapy_durable.frontier import redis as redis_module
+from scrapy_durable.frontier import redis_beside
 from scrapy_durable.frontier.contract import Counts, DeadLettered, Held, Outbox, Pace, PaceChange, SlotLimit
 from scrapy_durable.frontier.redis import RedisFrontier
 from scrapy_durable.frontier.redis_messages import BUCKETS
@@ -623,13 +623,13 @@ async def test_a_read_only_replica_is_unavailable(on_redis: RedisBackend) -> Non
 async def test_wrong_arguments_are_refused_before_anything_is_changed(
     on_redis: RedisBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pack = redis_module.pack_outbox
+    pack = redis_beside.pack_outbox
 
     def garbled(outbox: Outbox, keys: list[bytes], bucket: Callable[[int], bytes]) -> list[bytes]:
         messages = pack(outbox, keys, bucket)
         return [*messages[:3], messages[3][:-1], *messages[4:]]
 
-    monkeypatch.setattr(redis_module, "pack_outbox", garbled)
+    monkeypatch.setattr(redis_beside, "pack_outbox", garbled)
     frontier = RedisFrontier(
         RedisKeys(plain_client(on_redis.server.port), prefix="test"),
         worker="w1",

@@ -43,7 +43,7 @@ if worker ~= '' then redis.call('HSET', WORKERS, worker, decimal(now)) end
 local before = answer_again()
 if before then return before end
 
-end_expired_leases()
+if worker ~= '' then end_expired_leases() end -- an operator is told other limits than the workers
 end_delays_and_pauses()
 add_entries()
 apply_outcomes()

@@ -1,6 +1,6 @@
 """What `scrapy queue push`, `pause` and `resume` do to a crawl; each returns a line to be shown.
 
-Each raises `OperationRefused`, and what the frontier raises.
+Each raises `OperationRefused`, `ConfigurationError` where the spider cannot be made, and what the frontier raises.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scrapy.settings import Settings
 from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_durable.exceptions import CodecError, DurableError
+from scrapy_durable.exceptions import CodecError, ConfigurationError, DurableError
 from scrapy_durable.frontier import codec
 from scrapy_durable.frontier.contract import Entry, Pause
 from scrapy_durable.keys import Keys
@@ -46,6 +46,11 @@ async def push(
     if (await frontier.status()).crawl_id is None:
         raise OperationRefused("there is no crawl")
     entry = _entry(settings, spider, url, callback, priority)
+    found = await frontier.find(entry.key)
+    if found is not None and found.state in ("queued", "delayed") and found.callback != entry.callback:
+        raise OperationRefused(
+            f"{url} is queued already, for the method {found.callback}: nothing has changed"
+        )
     if await frontier.push([entry]):
         raise OperationRefused(f"{url} was queued before, and is leased, done or dead: nothing has changed")
     return f"queued: {url}"
@@ -57,10 +62,16 @@ async def pause(frontier: Frontier, host: str, seconds: float) -> str:
     if not 0 < seconds <= LONGEST_PAUSE:
         raise OperationRefused(f"--for: more than 0 and at most {LONGEST_PAUSE:.0f} seconds, not {seconds:g}")
     await frontier.pause(host, Pause(seconds, BY_HAND))
-    wait = (await frontier.status()).waits.get(host)
-    if wait is not None and wait.why == "pause" and wait.reason != BY_HAND:
-        return f"{host} is paused for longer already: {wait.reason}"
-    return f"{host} is paused for {duration(seconds)}; what workers hold already is asked all the same"
+    status = await frontier.status()
+    wait = status.waits.get(host)
+    said = f"{host} is paused for at least {duration(seconds)}"  # nothing of it is due, so that no pause is shown
+    if wait is not None and wait.why == "pause" and wait.until is not None:
+        left = wait.until - status.now
+        if wait.reason != BY_HAND or left > seconds:
+            said = f"{host} is paused for longer already, for {duration(left)}: {wait.reason or 'paused'}"
+        else:
+            said = f"{host} is paused for {duration(seconds)}"
+    return f"{said}; what workers hold already is asked all the same"
 
 
 async def resume(frontier: Frontier, host: str) -> str:
@@ -110,13 +121,14 @@ async def _known(frontier: Frontier, host: str) -> None:
 
 def _entry(settings: BaseSettings, name: str, url: str, callback: str | None, priority: int) -> Entry:
     """As the scheduler of the spider would have it."""
-    if not urlsplit(url).hostname:
+    if not _host(url):
         raise OperationRefused(f"not an address with a host: {url}")
     crawler = _crawler(settings, name)
     try:
         spider: Spider = crawler.spidercls.from_crawler(crawler)
-    except (TypeError, ValueError) as error:
-        raise OperationRefused(f"the spider {name} cannot be made without arguments: {error}") from error
+    except Exception as error:  # whatever a project's own code may raise
+        said = f"the spider {name} cannot be made without arguments: {type(error).__name__}: {error}"
+        raise ConfigurationError(said) from error
     method = getattr(spider, callback or "parse", None)
     if not callable(method) or (callback or "").startswith("_"):
         raise OperationRefused(f"the spider {name} has no method {callback}")
@@ -128,15 +140,27 @@ def _entry(settings: BaseSettings, name: str, url: str, callback: str | None, pr
         raise OperationRefused(f"the spider {name} does not take it: {error}") from error
     return Entry(
         key=_key(crawler, request),
-        slot=urlsplit(url).hostname or "",
+        slot=_host(request.url),
         callback=callback or "parse",
         payload=payload,
         priority=priority,
     )
 
 
+def _host(url: str) -> str:
+    """Empty where there is none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
 def _crawler(settings: BaseSettings, spider: str) -> Crawler:
-    return Crawler(get_spider_loader(settings).load(spider), Settings(settings))
+    try:
+        kind = get_spider_loader(settings).load(spider)
+    except KeyError as error:
+        raise ConfigurationError(f"this project has no spider {spider}") from error
+    return Crawler(kind, Settings(settings))
 
 
 def _key(crawler: Crawler, request: Request) -> Key:

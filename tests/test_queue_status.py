@@ -94,11 +94,11 @@ async def a_crawl(path: Path) -> None:
 def test_the_command_shows_it_to_people_and_to_machines(tmp_path: Path) -> None:
     asyncio.run(a_crawl(tmp_path / "frontier.sqlite"))
 
-    def queue_status(*options: str) -> str:
+    def queue_status(*options: str, status: int = 0) -> str:
         command = [sys.executable, "-m", "scrapy", "queue", "status", *options, "-s", f"JOBDIR={tmp_path}"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == status, done.stderr
+        return done.stdout or done.stderr
 
     told = queue_status()
     assert "slot a: 1 in flight; waits: the site asks to wait, 12 d left\n" in told
@@ -112,3 +112,4 @@ def test_the_command_shows_it_to_people_and_to_machines(tmp_path: Path) -> None:
     assert (lease["url"], lease["worker"], lease["attempt"]) == ("https://a/2", "w1", 1)
     assert lease["since"] < lease["deadline"]
     assert json.loads(queue_status("--json", "--limit", "0"))["leases"] == []
+    assert queue_status("--limit", "-1", status=2) == "error: --limit: 0 or more, not -1\n"

@@ -104,6 +104,7 @@ class Command(ScrapyCommand):
         if self.settings is None:
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
+            _check(opts)
             spider = opts.spider or _only_spider(self.settings)
             if action == "watch":
                 asyncio.run(_watch(self.settings, spider))
@@ -116,6 +117,11 @@ class Command(ScrapyCommand):
         except DurableError as error:
             self.exitcode = 1
             show(sys.stderr, f"error: {error}")
+
+
+def _check(opts: argparse.Namespace) -> None:
+    if opts.limit < 0:
+        raise ConfigurationError(f"--limit: 0 or more, not {opts.limit}")
 
 
 def _only_spider(settings: BaseSettings) -> str:

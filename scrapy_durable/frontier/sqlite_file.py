@@ -124,11 +124,14 @@ class FrontierFile:
 
 
 def check_header(path: Path) -> None:
-    """Look at the first bytes of `path`. Raises `ForeignFile` unless it is a frontier, and `OtherRelease` unless it is
-    one of this release.
+    """Look at the first bytes of `path`. Raises `ForeignFile` unless it is a frontier, `OtherRelease` unless it is
+    one of this release, and `FrontierUnavailable` when it cannot be read, as when it has just been removed.
     """
-    with path.open("rb") as file:
-        header = file.read(100)
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except OSError as error:
+        raise FrontierUnavailable(f"{path} cannot be read: {error.strerror or error}") from error
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
         raise ForeignFile(f"{path} is not a SQLite file; move it away to crawl with this path")
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scrapy_durable.crawl_numbers import LEFT, LOG_FULL
 from scrapy_durable.frontier.contract import SlotWait, Status, WorkerStatus
@@ -52,8 +52,19 @@ def condition_of(status: Status, lease_seconds: float) -> Condition:
         return _at_the_end(status, workers)
     if not workers:
         return _without_workers(status, unfinished)
-    if any(worker.report.get(LOG_FULL) for worker in workers):
+    full = sum(bool(worker.report.get(LOG_FULL)) for worker in workers)
+    if full == len(workers):
         return Condition(SLOW, "the item log is full, and its feeds are behind: nothing more is asked for")
+    found = _with_workers(status)
+    if not full:
+        return found
+    note = f"the item log of {full} of {len(workers)} workers is full, and its feeds are behind"
+    return replace(found, reason="; ".join(filter(None, (found.reason, note))))
+
+
+def _with_workers(status: Status) -> Condition:
+    """Something is left, and somebody is there who asks for it."""
+    total = status.total
     held = {slot: wait for slot, wait in status.waits.items() if wait.until is not None}
     busy = [slot for slot, counts in status.slots.items() if counts.queued and slot not in held]
     if status.in_flight or (total.leased and not held):

@@ -46,7 +46,11 @@ class Window:
         self._looks: deque[tuple[float, dict[str, int]]] = deque()
 
     def add(self, status: Status) -> None:
-        """A look that came after the others. Those at another crawl are forgotten."""
+        """A look that came after the others. Those at another crawl are forgotten, and all when none is there."""
+        if status.crawl_id is None:
+            self._crawl, self._last = None, {}
+            self._looks.clear()
+            return
         reports = {worker.worker: worker.report for worker in status.workers}
         if status.crawl_id != self._crawl or not self._looks:
             self._crawl = status.crawl_id

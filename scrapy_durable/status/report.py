@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scrapy_durable.crawl_numbers import BEHIND, KEPT, LEFT, LOG_BYTES, TOTAL
 from scrapy_durable.frontier.contract import Counts, SlotUse, SlotWait, Status, WorkerStatus
-from scrapy_durable.status.condition import Condition, condition_of
+from scrapy_durable.status.condition import Condition, condition_of, living
 from scrapy_durable.status.rates import Rates
 
 
@@ -37,6 +37,8 @@ class WorkerView:
     """Seconds since it was heard of."""
     has_left: bool
     """True when it has said so."""
+    is_living: bool
+    """True when it was heard of within the time of a lease, and has not left."""
     behind: Mapping[str, int]
     """Records that a database has not got yet, by its name."""
     log_bytes: int
@@ -52,7 +54,7 @@ class Report:
     rates: Rates | None
     """None before a second look."""
     kept: int
-    """Items passed on by all workers."""
+    """Items passed on by all workers: one that two have passed on counts twice, but never more than are expected."""
     expected: int
     """Items that there are; 0 when nobody was told."""
     seconds_left: float | None
@@ -72,6 +74,8 @@ def report_of(
     """What follows from one look, and the rates of it and those before."""
     kept = sum(worker.report.get(KEPT, 0) for worker in status.workers)
     expected = max((worker.report.get(TOTAL, 0) for worker in status.workers), default=0)
+    kept = min(kept, expected) if expected else kept
+    alive = {worker.worker for worker in living(status, lease_seconds)}
     seconds, is_least = _time_left(status, rates, max(0, expected - kept) if expected else None)
     return Report(
         status=status,
@@ -82,7 +86,7 @@ def report_of(
         seconds_left=seconds,
         is_least=is_least,
         hosts=sorted(_hosts(status), key=_order),
-        workers=[_worker(worker, status.now) for worker in status.workers],
+        workers=[_worker(worker, status.now, worker.worker in alive) for worker in status.workers],
         configured=configured,
     )
 
@@ -127,13 +131,14 @@ def _order(host: Host) -> tuple[int, int, str]:
     return -(counts.queued + counts.delayed + counts.leased), -counts.done, host.name
 
 
-def _worker(worker: WorkerStatus, now: float) -> WorkerView:
+def _worker(worker: WorkerStatus, now: float, is_living: bool) -> WorkerView:
     report = worker.report
     return WorkerView(
         name=worker.worker,
         leased=worker.leased,
         silent=max(0.0, now - worker.last_seen),
         has_left=bool(report.get(LEFT)),
+        is_living=is_living,
         behind={
             name.removeprefix(BEHIND): number for name, number in report.items() if name.startswith(BEHIND)
         },

@@ -186,7 +186,7 @@ def _host(host: Host, now: float, width: int) -> str:
 
 
 def _first_at_work(workers: Sequence[WorkerView]) -> list[WorkerView]:
-    return sorted(workers, key=lambda worker: (worker.has_left, -worker.silent))
+    return sorted(workers, key=lambda worker: (not worker.is_living, worker.has_left, -worker.silent))
 
 
 def _worker(worker: WorkerView, width: int) -> str:

@@ -19,14 +19,24 @@ LEASES = 20
 _SCREEN_EVERY, _LINES_EVERY = 1.0, 5.0
 """Seconds between two looks."""
 _SHARE = 50
-"""Times as long as a look takes is waited at least before the next, so that watching never takes more than 2 % of what
-it watches.
+"""Times as long as a look takes is waited before the next, so that looks of up to a tenth of a second take no more than
+2 % of what they watch.
 """
+_LONGEST_WAIT = 5.0
+"""Seconds: nobody watches a screen that stands still for longer."""
 _TIMEOUT = 3.0
 """Seconds that a look may take before it is said that nobody answers."""
 _BEGIN, _END = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """A screen of its own without a cursor, and back."""
 _HOME, _REST_OF_LINE, _REST = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+def wait_between(every: float, spent: float, unanswered: int) -> float:
+    """Seconds until the next look: `every` usually; longer when the last one took `spent` seconds, or when so many
+    of the last looks were `unanswered`.
+    """
+    doubled = every * (1 << min(unanswered, 10))
+    return max(every, min(_LONGEST_WAIT, max(doubled, _SHARE * spent)))
 
 
 class Watch:
@@ -51,11 +61,13 @@ class Watch:
         if self._has_screen:
             self._write(_BEGIN)
         try:
+            unanswered = 0
+            every = _SCREEN_EVERY if self._has_screen else _LINES_EVERY
             while not enough.is_set():
                 spent = await self._step()
-                every = _SCREEN_EVERY if self._has_screen else _LINES_EVERY
+                unanswered = unanswered + 1 if spent is None else 0
                 try:
-                    async with asyncio.timeout(max(every, _SHARE * spent)):
+                    async with asyncio.timeout(wait_between(every, spent or 0.0, unanswered)):
                         await enough.wait()
                 except TimeoutError:
                     continue
@@ -67,10 +79,10 @@ class Watch:
                 if self._moment is not None:
                     self._write(f"{one_line(self._moment)}\n")
 
-    async def _step(self) -> float:
-        """Look, and show it; returns the seconds that the look took, 0 when it was not answered."""
+    async def _step(self) -> float | None:
+        """Look, and show it; returns the seconds that the look took, None when it was not answered."""
         began = time.monotonic()
-        spent = 0.0
+        spent = None
         try:
             async with asyncio.timeout(_TIMEOUT):
                 report = await self._look()
@@ -93,8 +105,9 @@ class Watch:
     def _note_lost(self, why: str) -> None:
         if self._moment is None:
             self._moment = Moment(nothing_seen(), lost_since=time.time(), lost_why=why)
-        elif self._moment.lost_since is None:
-            self._moment = replace(self._moment, lost_since=time.time(), lost_why=why)
+        else:
+            since = time.time() if self._moment.lost_since is None else self._moment.lost_since
+            self._moment = replace(self._moment, lost_since=since, lost_why=why)
 
     def _show(self, moment: Moment) -> None:
         if not self._has_screen:

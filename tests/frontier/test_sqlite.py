@@ -23,6 +23,7 @@ from scrapy_durable.exceptions import (
 from scrapy_durable.frontier import sqlite_change, sqlite_file
 from scrapy_durable.frontier.contract import Counts, DeadLettered, Outbox, SlotLimit
 from scrapy_durable.frontier.sqlite import SqliteFrontier
+from scrapy_durable.frontier.sqlite_file import check_header
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, SqliteBackend
 from tests.frontier.test_contract import begun, counts, entries, held, keys
 
@@ -50,6 +51,7 @@ import asyncio, os
 from pathlib import Path
 from scrapy_durable.frontier.contract import Entry, Held, Outbox, SlotLimit
 from scrapy_durable.frontier.sqlite import SqliteFrontier
+from scrapy_durable.frontier.sqlite_file import check_header
 
 async def main():
     frontier = SqliteFrontier(Path({str(on_file.path)!r}), worker="w0", limits={{}}, default_limit=SlotLimit(0))
@@ -257,3 +259,8 @@ async def test_leases_that_expired_are_reclaimed_a_thousand_at_a_time(on_file: S
     assert len((await frontier.exchange(Outbox(), 2500)).leases) == 1000
     assert len((await frontier.exchange(Outbox(), 2500)).leases) == 1000
     assert len((await frontier.exchange(Outbox(), 2500)).leases) == 500
+
+
+def test_a_file_that_is_gone_when_it_is_read_may_come_back(tmp_path: Path) -> None:
+    with pytest.raises(FrontierUnavailable, match="cannot be read: No such file"):
+        check_header(tmp_path / "frontier.sqlite")

@@ -58,6 +58,11 @@ OPEN_LOG = LogStatus("log", "w1", 0, False, False, NOW)
             "the item log is full, and its feeds are behind: nothing more is asked for",
         ),
         (
+            {"total": counts(queued=1), "workers": [worker("w1", crawl__log_full=1), worker("w2")]},
+            "running",
+            "the item log of 1 of 2 workers is full, and its feeds are behind",
+        ),
+        (
             {"total": counts(queued=9, leased=2), "workers": [worker(leased=2, silent=300)]},
             "stalled",
             "no worker was heard of for 5 min, 11 requests wait",
@@ -121,6 +126,11 @@ def test_the_time_left_follows_from_the_items_that_there_are_or_else_from_what_i
     assert (told.kept, told.expected, told.seconds_left, told.is_least) == (10, 110, 25.0, False)
     untold = report_of(look(total=queued, workers=[worker(kept=10)]), rates(done=4.0), LEASE, {})
     assert (untold.expected, untold.seconds_left, untold.is_least) == (0, 20.0, True)
+
+
+def test_an_item_that_two_workers_have_passed_on_makes_no_more_items_than_there_are() -> None:
+    both = [worker("w1", kept=70, total=110), worker("w2", kept=60, total=110)]
+    assert report_of(look(workers=both), None, LEASE, {}).kept == 110
 
 
 def test_nothing_is_said_of_the_time_left_while_nothing_moves_or_when_nothing_is_left() -> None:

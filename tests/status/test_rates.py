@@ -55,6 +55,18 @@ def test_a_worker_that_begins_counts_from_its_beginning_and_one_that_is_gone_tak
     assert rates.answers == pytest.approx(3.0)
 
 
+def test_without_a_crawl_nothing_is_kept() -> None:
+    seen = Window()
+    seen.add(look(total=counts(done=500)))
+    seen.add(look(now=NOW + 1, total=counts(done=600)))
+    for _ in range(3):
+        seen.add(look(None, now=0.0))
+    assert seen.rates is None
+    assert not seen._looks
+    seen.add(look(now=NOW + 2, total=counts(done=600)))
+    assert seen.rates is None
+
+
 def test_another_crawl_begins_at_nothing() -> None:
     seen = Window()
     seen.add(look(total=counts(done=500)))

@@ -67,6 +67,18 @@ def test_on_a_usual_screen_there_is_something_of_everything() -> None:
     assert "(39 more)" not in text, "no section has its title alone"
 
 
+def test_workers_at_work_come_before_those_that_are_lost() -> None:
+    workers = [worker("gone", silent=5, left=1), worker("lost", silent=300), worker("live", silent=2)]
+    status = look(total=counts(queued=1), workers=[*workers, worker("slow", silent=9)])
+    text = "\n".join(frame(Moment(report_of(status, None, LEASE, {})), "shop", 80, 24, colours=False))
+    assert sorted(["gone", "lost", "live", "slow"], key=lambda name: text.index(f"  {name} ")) == [
+        "slow",
+        "live",
+        "lost",
+        "gone",
+    ]
+
+
 def test_colours_are_left_out_on_request() -> None:
     moment = Moment(report_of(look(total=counts(queued=1)), None, LEASE, {}))
     assert any("\x1b[1;32m" in line for line in frame(moment, "shop", 80, 24))

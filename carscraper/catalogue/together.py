@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from scrapy import signals
 from scrapy.extensions.corestats import CoreStats
+from scrapy.pipelines import ItemPipelineManager
 
 from carscraper.monitoring.logformatter import QuietLogFormatter
-from scrapy_durable.engine import item_pipelines, receivers, spider_middlewares
+from scrapy_durable.engine import item_pipelines, item_processor, receivers, spider_middlewares
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -19,7 +20,8 @@ _TAKE_THEM_AS_THEY_COME = (*_OURS, "scrapy.")
 
 
 class Together:
-    """What a crawl has besides this project: a pipeline, a middleware, a receiver of a signal, a feed, lines of a log.
+    """What a crawl has besides this project: a spider, an item processor, a pipeline, a middleware, a receiver of a
+    signal, a feed, lines of a log.
 
     Each of them is given every record by itself, as Scrapy would have it. Receivers may come and go.
     """
@@ -30,6 +32,8 @@ class Together:
         self._is_ours = (
             crawler.crawling
             and type(crawler.logformatter) is QuietLogFormatter
+            and _module_of(crawler.spider).startswith(_OURS)
+            and type(item_processor(crawler)) is ItemPipelineManager
             and all(_module_of(pipeline).startswith(_OURS) for pipeline in item_pipelines(crawler))
             and all(
                 _module_of(middleware).startswith(_TAKE_THEM_AS_THEY_COME)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import orjson
 
@@ -25,6 +25,7 @@ PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN;
 CREATE TABLE old (id TEXT PRIMARY KEY, digest BLOB, at INTEGER, size INTEGER, seen INTEGER) WITHOUT ROWID;
 CREATE TABLE gone (id TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+_NEEDED = {"id", "url", "car_attrs", "car_specs"}
 _TIME = b'"scraped_at":"'
 
 
@@ -110,11 +111,17 @@ class Comparison:
             if digest != content:
                 yield from alterations(step, self._record(at, size), orjson.loads(text), left_out)
         for at, size in self._index.execute("SELECT at, size FROM old WHERE seen = 0 ORDER BY at"):
-            yield departure(step, self._record(at, size))
+            yield departure(step, self._record(at, size), left_out)
 
-    def _record(self, at: int, size: int) -> dict[str, object]:
+    def _record(self, at: int, size: int) -> dict[str, Any]:
+        """Raises `ValueError` when the record is damaged, or none of ours."""
         self._old.seek(at)
-        record: dict[str, object] = orjson.loads(self._old.read(size))
+        try:
+            record = orjson.loads(self._old.read(size))
+        except orjson.JSONDecodeError:
+            record = None
+        if type(record) is not dict or not record.keys() >= _NEEDED or type(record["car_attrs"]) is not dict:
+            raise ValueError(f"{self._old.name}: what stands at byte {at} is no record of a car")
         return record
 
 

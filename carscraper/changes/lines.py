@@ -15,7 +15,7 @@ the first of these, the run, the listing and the kind, so a line that is written
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import blake2b
@@ -86,9 +86,10 @@ def arrival(step: Step, kind: str, record: Record) -> bytes:
     return step.line(kind, record["id"], car=shown(record), record=record)
 
 
-def departure(step: Step, record: Record) -> bytes:
-    """The line of a listing that is not there any more."""
-    return step.line(REMOVED, record["id"], car=shown(record))
+def departure(step: Step, record: Record, left_out: Collection[str] = ()) -> bytes:
+    """The line of a listing that is not there any more, without the attributes that are not to be kept."""
+    car = {name: value for name, value in shown(record).items() if not _is_left_out(name, left_out)}
+    return step.line(REMOVED, record["id"], car=car)
 
 
 def alterations(step: Step, before: Record, after: Record, left_out: Iterable[str]) -> list[bytes]:
@@ -115,7 +116,7 @@ def differences(before: Record, after: Record, left_out: Iterable[str] = ()) -> 
             values = {"before": was, "after": now}
             found[name] = {key: value for key, value in values.items() if value is not _ABSENT}
     for name in [name for name, values in found.items() if "after" not in values]:
-        if any(fnmatchcase(name.removeprefix(_ATTRIBUTES), pattern) for pattern in left_out):
+        if _is_left_out(name.removeprefix(_ATTRIBUTES), left_out):
             found[name] = {}
     return dict(sorted(found.items()))
 
@@ -145,6 +146,10 @@ def shown(record: Record) -> Record:
         for name, value in values.items()
         if isinstance(value, int | float) or (isinstance(value, str) and len(value) <= _LONGEST)
     }
+
+
+def _is_left_out(attribute: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(attribute, pattern) for pattern in patterns)
 
 
 class _Absent:

@@ -5,7 +5,7 @@
 If the process dies: before `cars.json` is in place, what is pending leads to a catalogue that is not there, and is
 dropped; after it, whoever comes next appends what is missing (`recover`). So readers see the lines of catalogues that
 were published, all of them, in order; a line that was cut is completed. One process at a time works here
-(`.changes.lock`).
+(`.changes.lock`). Nothing that is wrong with any of it keeps `cars.json` from being put in place.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import contextlib
 import fcntl
 import logging
 import os
+import sqlite3
+import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -37,6 +39,7 @@ from carscraper.changes.lines import (
 from carscraper.exceptions import InUse
 from carscraper.output.cars_json import CARS_JSON, published_lines
 from scrapy_durable.disk import flush_directory, write_atomically
+from scrapy_durable.exceptions import cause
 
 logger = logging.getLogger(__name__)
 
@@ -46,12 +49,18 @@ DRAFTS = ".*changes.*.tmp"
 """What a process that was killed may leave; nobody reads them."""
 _LOCK = ".changes.lock"
 _PIECE = 1 << 20
+_TRY_AGAIN = 0.1
+"""Seconds until somebody else's lock is tried again."""
+_FAULTS = (InUse, OSError, ValueError, KeyError, TypeError, AttributeError, sqlite3.Error)
+"""What a file that is damaged or none of ours, a disk that refuses, and another process lead to."""
 
 
 class Changes:
     """The changes of one output directory. Every method takes them for itself while it works."""
 
-    def __init__(self, output_dir: Path) -> None:
+    def __init__(self, output_dir: Path, patience: float = 30.0) -> None:
+        """`patience` is how many seconds a catalogue waits for another process before it goes without its changes."""
+        self._patience = patience
         self.path = output_dir / CHANGES_JSONL
         self._cars = output_dir / CARS_JSON
         self._pending = output_dir / PENDING
@@ -62,13 +71,25 @@ class Changes:
     ) -> Iterator[None]:
         """Around the step that puts a `cars.json` of these records in place: have their changes follow it.
 
-        Raises `OSError`; then neither has happened, or `recover` does the rest.
+        Whatever stands in their way is warned about, and that step goes on without them: the next run finds another
+        catalogue than it would follow, and says so. What cannot be appended is left to `recover`.
         """
-        with self._held(wait=True):
-            self._recover()
-            self._prepare(run, began, at, records, left_out)
+        with contextlib.ExitStack() as held:
+            is_prepared = False
+            try:
+                held.enter_context(self._held(self._patience))
+                self._recover()
+                self._prepare(run, began, at, records, left_out)
+                is_prepared = True
+            except _FAULTS as error:
+                logger.warning("What has changed is not written to %s: %s", self.path, _cause(error))
             yield
-            self._append()
+            if not is_prepared:
+                return
+            try:
+                self._append()
+            except _FAULTS as error:
+                logger.warning("What has changed waits to be appended to %s: %s", self.path, _cause(error))
 
     def recover(self) -> bool:
         """Append what was published by a process that died before it could; False while another works here."""
@@ -90,7 +111,7 @@ class Changes:
         with self._held():
             self._recover()
             _, erased = self._last_run()
-            found = {head.listing for _, head in self._ours() if head.listing in ids and head.kind != ERASED}
+            found = {listing for line in self._lines(torn=True) for listing in _named(line, ids)}
             new = sorted((found | self._present(ids)) - erased)
             if found or new:
                 write_atomically(self.path, self._without(ids, new, at))
@@ -125,31 +146,33 @@ class Changes:
         self, run: str, began: str, at: str, records: Iterable[tuple[str, bytes]], left_out: Collection[str]
     ) -> None:
         last_line, erased = self._last_run()
-        last = orjson.loads(last_line) if last_line else {}
+        last = _run_of(last_line) or {}
+        if last_line and not last:
+            logger.warning("The last run in %s is damaged: the next follows none", self.path)
         with comparison(self._cars) as compared:
-            if self._cars.exists():
-                self._read(compared, erased)
-            if last and last["after"] != compared.before:
-                logger.warning(
-                    "%s does not follow its last line: cars.json is not the one of run %s",
-                    self.path,
-                    last["run"],
-                )
+            if self._cars.exists() and not self._read(compared, erased):
                 last = {}
-            step = Step(run, at, compared.before)
-            write_atomically(self._pending, self._new(compared, step, began, last, records, left_out))
+            follows = not last or last["after"] == compared.before
+            step, previous = Step(run, at, compared.before), last if follows else {}
+            write_atomically(self._pending, self._new(compared, step, began, previous, records, left_out))
+        if not follows:
+            logger.warning(
+                "%s does not follow its last line: cars.json is not the one of run %s", self.path, last["run"]
+            )
 
-    def _read(self, compared: Comparison, erased: Collection[str]) -> None:
+    def _read(self, compared: Comparison, erased: Collection[str]) -> bool:
+        """False when the old catalogue is none."""
         try:
             compared.read_old(self._cars, erased)
         except ValueError as error:
             logger.warning("What has changed is not known: %s: %s", self._cars, error)
-            return
+            return False
         compared.note_gone(
             (head.listing, head.kind == REMOVED)
             for _, head in self._ours()
             if head.kind in (ADDED, REMOVED, RETURNED, ERASED)
         )
+        return True
 
     def _new(
         self,
@@ -222,9 +245,12 @@ class Changes:
         self._pending.parent.mkdir(parents=True, exist_ok=True)
         if not self._pending.exists():
             return
-        with self._pending.open("rb") as file:
-            (last,) = deque(file, 1)
-        after = orjson.loads(last).get("after")
+        try:
+            after = self._pending_leads_to()
+        except (ValueError, KeyError, TypeError):
+            logger.warning("%s is damaged, and dropped: what has changed is not known", self._pending)
+            self._pending.unlink()
+            return
         try:
             is_published = after is not None and digest_of(self._cars) == after
         except ValueError:
@@ -234,25 +260,45 @@ class Changes:
         else:
             self._pending.unlink()
 
+    def _pending_leads_to(self) -> str | None:
+        """The digest of that catalogue; None where no line is pending. Raises `ValueError`, `KeyError` and `TypeError`
+        when it is no file of ours.
+        """
+        with self._pending.open("rb") as file:
+            first = file.readline()
+            last = b"".join(deque(file, 1))
+        offset = orjson.loads(first)["offset"]
+        if type(offset) is not int or offset < 0:
+            raise ValueError("no place in a file")
+        if not last:
+            return None
+        run = _run_of(last)
+        if run is None or not last.endswith(b"\n"):
+            raise ValueError("it does not end in a run")
+        return str(run["after"])
+
     # What is there
 
     def _without(self, ids: Collection[str], new: Iterable[str], at: str) -> Iterator[bytes]:
         """The lines without those listings; the last run leads to a catalogue without them."""
-        last, _ = self._last_run()
+        last, erased = self._last_run()
         last_run = ""
         for line in self._lines():
-            head = head_of(line)
-            if head and line == last:
+            head, run = head_of(line), _run_of(line) if line == last else None
+            if head and run:
                 last_run = head.run
-                yield self._leading_to(orjson.loads(line), ids)
-            elif head is None or head.listing not in ids or head.kind == ERASED:
+                yield self._leading_to(run, ids, erased)
+            elif not _named(line, ids):
                 yield line
         yield from (tombstone(listing, last_run, at) for listing in new)
 
-    def _leading_to(self, run: dict[str, Any], without: Collection[str]) -> bytes:
+    def _leading_to(self, run: dict[str, Any], without: Collection[str], erased: Collection[str]) -> bytes:
+        """The run, as leading to a catalogue without those listings; those `erased` before may still be in
+        `cars.json`.
+        """
         with contextlib.suppress(ValueError):
-            if run["after"] == digest_of(self._cars):
-                run["after"] = digest_of(self._cars, without)
+            if run["after"] == digest_of(self._cars, erased):
+                run["after"] = digest_of(self._cars, {*erased, *without})
         return orjson.dumps(run, option=orjson.OPT_APPEND_NEWLINE)
 
     def _present(self, ids: Collection[str]) -> set[str]:
@@ -278,21 +324,67 @@ class Changes:
             if head := head_of(line):
                 yield line, head
 
-    def _lines(self) -> Iterator[bytes]:
-        """Those that are whole."""
+    def _lines(self, *, torn: bool = False) -> Iterator[bytes]:
+        """Those that are whole, and one that is `torn` at the end."""
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
-            yield from (line for line in file if line.endswith(b"\n"))
+            yield from (line for line in file if torn or line.endswith(b"\n"))
 
     def _end(self) -> int:
         return self.path.stat().st_size if self.path.exists() else 0
 
     @contextlib.contextmanager
-    def _held(self, *, wait: bool = False) -> Iterator[None]:
-        """Raises `InUse` unless it may `wait`."""
+    def _held(self, patience: float = 0.0) -> Iterator[None]:
+        """Raises `InUse` when another process has it for that many seconds."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        until = time.monotonic() + patience
         with (self.path.parent / _LOCK).open("ab") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InUse(f"a process works on {self.path}; try again") from error
+            while not _is_locked(lock):
+                if time.monotonic() >= until:
+                    raise InUse(f"a process works on {self.path}; try again")
+                time.sleep(_TRY_AGAIN)
             yield
+
+
+def _is_locked(file: IO[bytes]) -> bool:
+    """Take the lock; False when another process has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _run_of(line: bytes) -> dict[str, Any] | None:
+    """The line of a run; None when it is none, or damaged."""
+    head = head_of(line)
+    if head is None or head.kind != RUN:
+        return None
+    try:
+        run: dict[str, Any] = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return run if type(run.get("after")) is str and type(run.get("run")) is str else None
+
+
+def _named(line: bytes, ids: Collection[str]) -> set[str]:
+    """Which of these listings the line tells of; a tombstone, of none. What is damaged may tell of all it quotes."""
+    quoted = {listing for listing in ids if f'"{listing}"'.encode() in line}
+    head = head_of(line)
+    if not quoted:
+        return quoted
+    if head is None or not _is_json(line):
+        return quoted
+    return quoted & {head.listing} if head.kind != ERASED else set()
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _cause(error: Exception) -> str:
+    """In words; the name of the class where the error has none of its own."""
+    return cause(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"

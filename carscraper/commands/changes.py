@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections import Counter
@@ -43,7 +44,10 @@ class Command(ScrapyCommand):
         """Scrapy's own options, and these."""
         super().add_options(parser)
         parser.add_argument(
-            "--since", default="", metavar="RUN|DATE", help="after a run; from a time on (UTC)"
+            "--since",
+            default="",
+            metavar="RUN|DATE",
+            help="after a run, which is the safe way to follow; from a time on (UTC)",
         )
         parser.add_argument("--kind", default="", choices=KINDS, help=f"one of {', '.join(KINDS)}")
         parser.add_argument("--make", default="", help="of cars of this make only, as in Toyota")
@@ -111,8 +115,9 @@ def _recover(changes: Changes) -> None:
     """What a crawl that died has published, and not said yet."""
     try:
         changes.recover()
-    except PermissionError:
-        return  # whoever may only read reads what is there
+    except OSError as error:  # whoever may only read reads what is there
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            show(sys.stderr, f"what a crawl that died has found may be missing: {cause(error)}")
 
 
 def _shown(change: dict[str, Any], kind: str) -> list[str]:

@@ -26,7 +26,10 @@ from scrapy_durable.plain import show
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-OUT_OF_REACH = "not looked at: feeds and exports written elsewhere, backups, logs, disks of other machines"
+OUT_OF_REACH = (
+    "not looked at: feeds and exports written elsewhere, backups, logs, runs.jsonl (reasons, arguments), "
+    "disks of other machines"
+)
 
 
 class Command(ScrapyCommand):

@@ -113,6 +113,11 @@ def items_at_work(crawler: Crawler) -> int:
     return slot.itemproc_size if slot else 0
 
 
+def item_processor(crawler: Crawler) -> object:
+    """What `ITEM_PROCESSOR` has made. `engine.scraper.itemproc`."""
+    return crawler.engine.scraper.itemproc
+
+
 def item_pipelines(crawler: Crawler) -> Collection[Any]:
     """The item pipelines, in their order. `engine.scraper.itemproc.middlewares` is a tuple; an `ITEM_PROCESSOR` of the
     project's own need not have it.

@@ -81,9 +81,10 @@ class RunHistory:
         return runs_file(crawler.settings)
 
     def fields_of(self, item: Any) -> Iterable[str]:
-        """The names of the fields of an item that hold something."""
-        adapter = ItemAdapter(item)
-        return [name for name in adapter if adapter.get(name) not in (None, "", [], {}, ())]
+        """The names of the fields of an item that hold something; none of what `ItemAdapter` does not know."""
+        if not ItemAdapter.is_item(item):
+            return ()
+        return [name for name, value in ItemAdapter(item).items() if not _is_empty(value)]
 
     def items_of(self, item: Any) -> Iterable[Any]:
         """What an item is made of, where a site passes on several as one."""
@@ -163,6 +164,11 @@ class RunHistory:
             append_run(self._path, run)
         except OSError as error:
             logger.warning("The history of runs cannot be written: %s", cause(error))
+
+
+def _is_empty(value: object) -> bool:
+    """By its type: an array, for one, is neither equal nor unequal to anything."""
+    return value is None or (isinstance(value, str | list | dict | tuple) and len(value) == 0)
 
 
 def _verdict(status: int, reason: str, *, known: bool) -> str:

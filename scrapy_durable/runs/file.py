@@ -8,6 +8,7 @@ A run that was killed has the first line alone.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
@@ -21,20 +22,26 @@ from scrapy_durable.plain import plain_json
 
 BEGUN, ENDED, RUNNING, KILLED = "begun", "ended", "running", "killed"
 _PIECE = 4096
+_BEGINNING = b'{"run":"'
+"""What every line begins with."""
 
 Run = dict[str, Any]
 
 
 def append_run(path: Path, run: Run) -> None:
     """Add one line, on the disk when this returns; what a process that died has left of a line is cut off. Raises
-    `OSError`.
+    `OSError`, also when the end of the file is no beginning of a line of ours: that stays as it is.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     line = plain_json(run, orjson.OPT_APPEND_NEWLINE)
     with path.open("a+b", buffering=0) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         is_new = os.fstat(file.fileno()).st_size == 0
-        file.truncate(_whole(file))
+        whole = _whole(file)
+        tail = os.pread(file.fileno(), len(_BEGINNING), whole)
+        if not _BEGINNING.startswith(tail):
+            raise OSError(errno.EINVAL, "its last line is cut short, and none of ours", str(path))
+        file.truncate(whole)
         rest = memoryview(line)
         while rest:
             rest = rest[file.write(rest) :]

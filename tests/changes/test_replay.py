@@ -142,17 +142,21 @@ def test_lines_lead_from_each_catalogue_to_the_next(steps: list[tuple[Any, ...]]
         out = Path(place)
         follower = Follower()
         known: dict[str, Catalogue] = {}
+        erased: set[str] = set()  # they may still be in `cars.json`
         for number, step in enumerate(steps):
             if step[0] == "publish":
                 _, catalogue, kill, again, torn = step
                 publish(out, number, catalogue, kill, torn)
                 if again:
                     publish(out, number, catalogue)
+                if again or kill not in ("before", "prepared"):
+                    erased.clear()
             elif step[0] == "erase":
                 erase(out, step[1], killed=step[2])
                 for catalogue in known.values():
                     catalogue.pop(step[1], None)
-                continue_with(out, known, without={step[1]})
+                erased.add(step[1])
+                continue_with(out, known, without=erased)
             else:
                 Changes(out).recover()
                 follower.read(out)
@@ -177,6 +181,7 @@ def continue_with(out: Path, known: dict[str, Catalogue], without: Collection[st
 def follow_runs(out: Path, known: dict[str, Catalogue]) -> None:
     """The lines of each run lead from the catalogue that it names to the one that it names, and the last is there."""
     state: Catalogue | None = None
+    assert None not in [line["previous"] for line in read(out) if line["kind"] == "run"][1:], "no gap"
     for line in read(out):
         if line["kind"] != "run":
             if state is not None:
@@ -230,6 +235,14 @@ def test_a_foreign_cars_json_breaks_the_chain_in_a_way_that_a_reader_sees(tmp_pa
     write_atomically(tmp_path / "cars.json", [array(lines_of({"2": first["1"]}, 2))])
     publish(tmp_path, 3, first)
     assert [line["previous"] for line in read(tmp_path) if line["kind"] == "run"] == [None, None]
+
+
+def test_a_listing_that_is_gone_leaves_no_price_that_is_not_to_be_kept(tmp_path: Path) -> None:
+    record = {"url": "", "car_attrs": {"price": 1, "make": "Toyota"}, "car_specs": []}
+    publish(tmp_path, 1, {"1": record})
+    publish(tmp_path, 2, {}, left_out=("pri*",))
+    (removed,) = (line for line in read(tmp_path) if line["kind"] == "removed")
+    assert removed["car"] == {"make": "Toyota"}
 
 
 def test_what_was_removed_and_comes_again_has_returned(tmp_path: Path) -> None:

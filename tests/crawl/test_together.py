@@ -63,7 +63,31 @@ def formatter():
 
 Formatter = formatter()
 """
+PARTS = """
+from scrapy.pipelines import ItemPipelineManager
+
+from carscraper.spiders.cars import CarsSpider as Cars
+from own_settings import note
+
+class OwnSpider(Cars):
+    async def parse_page(self, *args, **kwargs):
+        async for output in super().parse_page(*args, **kwargs):
+            if not hasattr(output, "callback"):
+                note(output)
+            yield output
+
+class Processor(ItemPipelineManager):
+    async def process_item_async(self, item):
+        note(item)
+        return await super().process_item_async(item)
+
+    def process_item(self, item, *args):
+        note(item)
+        return super().process_item(item, *args)
+"""
 CHANGES = {
+    "a spider": 'SPIDER_MODULES = ["own_parts"]',
+    "an item processor": 'ITEM_PROCESSOR = "own_parts.Processor"',
     "a pipeline": "ITEM_PIPELINES = {**settings.ITEM_PIPELINES, Pipeline: 1000}",
     "a receiver": "EXTENSIONS = {**settings.EXTENSIONS, Receiver: 1000}",
     "a receiver of what is dropped": "EXTENSIONS = {**settings.EXTENSIONS, ReceiverOfDropped: 1000}",
@@ -75,6 +99,7 @@ CHANGED_STATS = "item_scraped_count", "item_dropped_count", "downloader/request_
 
 def crawl_with(change: str, start: Start, tmp_path: Path, output_dir: Path | None = None) -> Crawl:
     """A crawl of a project whose settings have that line more."""
+    (tmp_path / "own_parts.py").write_text(PARTS)
     (tmp_path / "own_settings.py").write_text(f"{OWN}\n{change}\n")
     run = start(
         output_dir=output_dir,
@@ -108,7 +133,9 @@ def test_who_asks_for_records_is_given_each_by_itself(
     names = {name for name, _ in noted(tmp_path)}
     assert "Cars" not in names
     assert sorted(run.cars()) == sorted(site.catalogue.ids)
-    if what != "a receiver of what is dropped":
+    if what == "a spider":  # only `parse_page` of it is looked at
+        assert "Car" in names or "PageRead" in names
+    elif what != "a receiver of what is dropped":
         assert {listing for name, listing in noted(tmp_path) if name == "Car"} == set(site.catalogue.ids)
 
 

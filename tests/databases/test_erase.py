@@ -23,7 +23,10 @@ from tests.standin import ROOT, StandIn
 
 SECONDS = 120
 PAGES = {"CARS_PAGE_SIZE": 10}
-OUT_OF_REACH = "not looked at: feeds and exports written elsewhere, backups, logs, disks of other machines"
+OUT_OF_REACH = (
+    "not looked at: feeds and exports written elsewhere, backups, logs, runs.jsonl (reasons, arguments), "
+    "disks of other machines"
+)
 
 
 def scrapy(

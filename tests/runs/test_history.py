@@ -149,6 +149,34 @@ def test_any_project_has_a_history_with_the_share_of_items_that_have_each_field(
     assert (project / "history" / "runs.jsonl").read_text().count("\n") == 4
 
 
+def test_items_of_any_kind_and_values_that_cannot_be_compared_are_counted(project: Path) -> None:
+    path = project / "titles" / "spider.py"
+    kinds = """
+class Array:
+    def __eq__(self, other):
+        return self
+    def __bool__(self):
+        raise ValueError("ambiguous")
+    __hash__ = None
+
+class Foreign:
+    pass
+
+class OwnSpider(scrapy.Spider):
+    name = "own"
+
+    async def start(self):
+        for item in (Foreign(), {"values": Array(), "none": None, "zero": 0, "empty": ()}):
+            yield item
+"""
+    path.write_text(f"{path.read_text()}\n{kinds}")
+    crawled = run_in(project, "crawl", "own", "-s", "DURABLE_RUNS_FILE=own.jsonl")
+    assert crawled.returncode == 0, crawled.stderr
+    assert "Traceback" not in crawled.stderr, crawled.stderr
+    last = json.loads((project / "own.jsonl").read_bytes().splitlines()[-1])
+    assert (last["items"], last["fill"]) == (2, {"values": 0.5, "zero": 0.5})
+
+
 def test_its_place_is_jobdir_unless_a_setting_names_one(project: Path) -> None:
     run_in(project, "crawl", "titles")
     assert not list(project.rglob("*.jsonl"))
@@ -176,6 +204,18 @@ def test_what_an_operator_can_get_wrong_is_said_in_one_line(project: Path) -> No
     crawled = run_in(project, "crawl", "titles", *setting)
     assert crawled.returncode == 0, "a history that cannot be written fails nothing"
     assert "The history of runs cannot be written" in crawled.stderr
+
+
+def test_a_foreign_file_without_a_last_newline_stays_whole(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    for text in (b"my notes", b'{"run":"whole","state":"ended"}\nand mine', b"\0\0"):
+        path.write_bytes(text)
+        with pytest.raises(OSError, match="none of ours"):
+            append_run(path, {"run": "next"})
+        assert path.read_bytes() == text
+    path.write_bytes(b'{"r')
+    append_run(path, {"run": "next"})
+    assert path.read_bytes() == b'{"run":"next"}\n'
 
 
 def test_a_torn_last_line_is_mended_and_processes_append_at_once(tmp_path: Path) -> None:

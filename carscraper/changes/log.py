@@ -58,9 +58,9 @@ _FAULTS = (InUse, OSError, ValueError, KeyError, TypeError, AttributeError, sqli
 class Changes:
     """The changes of one output directory. Every method takes them for itself while it works."""
 
-    def __init__(self, output_dir: Path, patience: float = 30.0) -> None:
-        """`patience` is how many seconds a catalogue waits for another process before it goes without its changes."""
-        self._patience = patience
+    def __init__(self, output_dir: Path, wait: float = 30.0) -> None:
+        """`wait` is how many seconds a catalogue waits for another process before it goes without its changes."""
+        self._wait = wait
         self.path = output_dir / CHANGES_JSONL
         self._cars = output_dir / CARS_JSON
         self._pending = output_dir / PENDING
@@ -77,7 +77,7 @@ class Changes:
         with contextlib.ExitStack() as held:
             is_prepared = False
             try:
-                held.enter_context(self._held(self._patience))
+                held.enter_context(self._held(self._wait))
                 self._recover()
                 self._prepare(run, began, at, records, left_out)
                 is_prepared = True
@@ -333,10 +333,10 @@ class Changes:
         return self.path.stat().st_size if self.path.exists() else 0
 
     @contextlib.contextmanager
-    def _held(self, patience: float = 0.0) -> Iterator[None]:
+    def _held(self, wait: float = 0.0) -> Iterator[None]:
         """Raises `InUse` when another process has it for that many seconds."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        until = time.monotonic() + patience
+        until = time.monotonic() + wait
         with (self.path.parent / _LOCK).open("ab") as lock:
             while not _is_locked(lock):
                 if time.monotonic() >= until:

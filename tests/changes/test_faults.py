@@ -109,7 +109,7 @@ def test_a_lock_that_is_held_for_long_is_not_waited_for(
     second = lines_of(SECOND, 2)
     with (tmp_path / ".changes.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with Changes(tmp_path, patience=0.3).following("run-2", "", "", second, ()):
+        with Changes(tmp_path, wait=0.3).following("run-2", "", "", second, ()):
             write_atomically(tmp_path / "cars.json", [array(second)])
     assert "a process works on" in caplog.text
     publish(tmp_path, 3, FIRST)

@@ -338,6 +338,7 @@ class FrontierMachine(RuleBasedStateMachine):
         frontier.fail_at = None
         if fail_at >= self.store.done_when_failing_at:
             self.model.exchange(worker, outbox)
+            self.model.leased(worker, [], 0)
         self.restart(worker)
 
     @rule(number=st.integers(0, 1))

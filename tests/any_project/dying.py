@@ -35,7 +35,7 @@ FRONTIERS = (SqliteFrontier, RedisFrontier)
 Condition = Callable[..., bool]
 
 
-def always(*arguments: Any) -> bool:
+def always(*arguments: Any, **options: Any) -> bool:
     """Every call counts."""
     return True
 

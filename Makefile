@@ -31,7 +31,7 @@ $(VENV)/.run: requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	@touch $@
 
-$(VENV)/.dev: requirements-dev.txt requirements-parquet.txt requirements-scrapyd.txt $(VENV)/.run
+$(VENV)/.dev: requirements-dev.txt requirements-operate.txt requirements-parquet.txt requirements-scrapyd.txt $(VENV)/.run
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	@touch $@
 

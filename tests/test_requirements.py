@@ -13,7 +13,13 @@ from packaging.utils import canonicalize_name
 
 from tests.standin import ROOT
 
-FILES = ("requirements", "requirements-parquet", "requirements-operate", "requirements-scrapyd", "requirements-dev")
+FILES = (
+    "requirements",
+    "requirements-parquet",
+    "requirements-operate",
+    "requirements-scrapyd",
+    "requirements-dev",
+)
 PYTHONS = ("3.11.2", "3.11.14", "3.12.0", "3.13.0")
 
 

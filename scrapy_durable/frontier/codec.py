@@ -138,7 +138,7 @@ def fresh_copy(request: Request) -> Request:
     """A copy for another try, without what `encode` leaves out too."""
     copied = request.copy()
     left_out = set(TRANSIENT_META)
-    if "_scheme_proxy" in request.meta or "_pool_proxy" in request.meta:
+    if "proxy" in request.meta and ("_scheme_proxy" in request.meta or "_pool_proxy" in request.meta):
         left_out.update(_PROXY_META)
         copied.headers.pop("Proxy-Authorization", None)
     for name in left_out:

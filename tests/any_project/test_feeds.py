@@ -17,7 +17,7 @@ from tests.any_project.conftest import MakeProject
 from tests.any_project.feeds import FEEDS, READERS, of_lines, read
 from tests.any_project.kills import Whole, crawl_through, finish, stops
 from tests.any_project.project import PYTHON, Project, Run, environment
-from tests.any_project.seeds import FEW_SEEDS, SEEDS
+from tests.any_project.seeds import SEEDS
 from tests.any_project.shop import Shop
 from tests.any_project.variants import ALONE, SHARED, STOCK_JOBDIR, Variant
 from tests.crawling import HANGS
@@ -54,11 +54,7 @@ def assert_each_once(project: Project, expected: Whole) -> None:
 
 @pytest.mark.parametrize(
     ("spider", "variant", "seed"),
-    [
-        (spider, variant, seed)
-        for spider, variant in CRAWLS
-        for seed in (FEW_SEEDS if variant.redis else SEEDS)
-    ],
+    [(*case, seed) for case in CRAWLS for seed in SEEDS],
     ids=str,
 )
 def test_five_kills_leave_each_item_once_in_every_feed(
@@ -75,6 +71,7 @@ def test_five_kills_leave_each_item_once_in_every_feed(
     runs = crawl_through(durable, shop, plan, workers=variant.workers)
     assert finish(runs, shop) == [0] * len(runs), "\n".join(run.log[-10_000:] for run in runs)
     assert_each_once(durable, expected)
+    assert set(durable.items()) == set(expected.items), "what an item pipeline has had"
 
 
 def test_stock_scrapy_loses_items_of_its_feed(

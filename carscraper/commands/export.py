@@ -1,9 +1,10 @@
-"""`scrapy export`: the cars that are stored, as a table in a file."""
+"""`scrapy export`: the cars that are stored, or their prices over time, as a table in a file."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -13,9 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from carscraper.changes.log import CHANGES_JSONL, Changes
+from carscraper.changes.prices import price_history
 from carscraper.config import Config
 from carscraper.export.encoders import CsvEncoder, Encoder, JsonLinesEncoder, ParquetEncoder, encoded
-from carscraper.export.tables import Column, Row, Rows
+from carscraper.export.tables import PRICES, Column, Row, Rows
 from carscraper.output.cars_json import CARS_JSON, read_cars
 from carscraper.stores.build import SETTINGS, build_database
 from scrapy_durable.disk import write_atomically
@@ -42,7 +45,7 @@ _T = TypeVar("_T")
 class Command(ScrapyCommand):
     """Writes FILE in one step: what was there stays until all of it is written.
 
-    Exit status 0: done. 1: a database does not answer, or the disk is full. 2: refused.
+    Exit status 0: done. 1: a database does not answer, the disk is full, a crawl is publishing. 2: refused.
     """
 
     requires_project = True
@@ -68,16 +71,29 @@ class Command(ScrapyCommand):
             help="cars.json in CARS_OUTPUT_DIR, or a database (default: json)",
         )
         parser.add_argument("--raw", action="store_true", help="add the raw record, as JSON in two columns")
+        parser.add_argument(
+            "--prices",
+            action="store_true",
+            help=f"instead of the cars, a row for each price that each has had ({CHANGES_JSONL})",
+        )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Write the one file that was named."""
         if len(args) != 1:
             raise UsageError("name one file, as in: scrapy export cars.csv")
+        if opts.prices and (opts.raw or opts.source != "json"):
+            raise UsageError("--prices is a table of its own: leave --raw and --from out", print_help=False)
         if self.settings is None:
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
             Config.from_settings(self.settings).keep_private()
-            self.exitcode = _export(self.settings, opts.source, args[0], raw=opts.raw)
+            encode = _FORMATS[_STDOUT.get(args[0]) or _format_of(Path(args[0]))]
+            if opts.prices:
+                self.exitcode = _export(encode(PRICES), _prices(self.settings), args[0], "prices")
+            else:
+                table = Rows(seen=opts.source != "json", raw=opts.raw)
+                cars = _cars(self.settings, opts.source, table)
+                self.exitcode = _export(encode(table.columns), cars, args[0], "cars")
         except ConfigurationError as error:
             self.exitcode = 2
             show(sys.stderr, f"error: {error}")
@@ -86,19 +102,17 @@ class Command(ScrapyCommand):
             show(sys.stderr, f"error: {error}")
 
 
-def _export(settings: BaseSettings, source: str, target: str, *, raw: bool) -> int:
+def _export(encoder: Encoder, table: Iterable[Row], target: str, what: str) -> int:
     """Returns the exit status."""
-    encoding = _STDOUT.get(target) or _format_of(Path(target))
-    table = Rows(seen=source != "json", raw=raw)
-    rows = _Counted(_rows(settings, source, table))
-    pieces = encoded(_FORMATS[encoding](table.columns), rows)
+    rows = _Counted(table)
+    pieces = encoded(encoder, rows)
     try:
         if target in _STDOUT:
             sys.stdout.buffer.writelines(plain_table(pieces) if sys.stdout.isatty() else pieces)
             sys.stdout.flush()
         else:
             write_atomically(Path(target), pieces)
-            show(sys.stdout, f"{rows.count:,} cars in {target}")
+            show(sys.stdout, f"{rows.count:,} {what} in {target}")
     except BrokenPipeError:  # whoever reads has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -121,13 +135,21 @@ def _format_of(path: Path) -> str:
     return encoding
 
 
-def _rows(settings: BaseSettings, source: str, table: Rows) -> Iterator[Row]:
+def _cars(settings: BaseSettings, source: str, table: Rows) -> Iterator[Row]:
     if source == "json":
         for car in read_cars(Config.from_settings(settings).output_dir / CARS_JSON):
             yield table.of(car)
     else:
         for stored in _in_step(stored_cars(source, settings)):
             yield table.of(stored.car, seen=(stored.first_seen, stored.last_seen, stored.removed_at))
+
+
+def _prices(settings: BaseSettings) -> Iterator[Row]:
+    directory = Config.from_settings(settings).output_dir
+    if directory.is_dir():
+        with contextlib.suppress(OSError):  # whoever may only read reads what is there
+            Changes(directory).recover()
+    yield from price_history(directory / CHANGES_JSONL, directory / CARS_JSON)
 
 
 async def stored_cars(source: str, settings: BaseSettings) -> AsyncIterator[StoredCar]:

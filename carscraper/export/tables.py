@@ -47,6 +47,16 @@ _SEEN = (
 )
 _TYPED = tuple(Column(name, _KINDS[kind]) for name, kind in COLUMNS.items())
 _UNREAD = (Column("unread", "string"),)
+PRICES = (
+    Column("id", "string", False),
+    *(column for column in _TYPED if column.name in ("make", "model", "year", "price_zar")),
+    Column("kind", "string", False),
+    Column("since", "timestamp"),
+    Column("run", "string"),
+    Column("until", "timestamp"),
+    Column("removed_at", "timestamp"),
+)
+"""Of the table of prices over time: `carscraper.changes.prices.Price` is a row of it."""
 _RAW = (Column("car_attrs", "string", False), Column("car_specs", "string", False))
 
 

@@ -1,7 +1,7 @@
-"""Two catalogues compared, each larger than memory: an index of the one on disk, and the other read past it.
+"""Two catalogues compared, each larger than memory: the places of the old records, and the new ones read past them.
 
-The index holds of each listing a digest of its record and where that stands. Records are looked at only where their
-digests differ, and those of listings that have gone.
+Records are compared as bytes, but for the time at which they were read, and parsed where those differ. Beside the two
+files, 25 bytes of memory are needed for each listing of the old one.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+from array import array
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
+from struct import Struct
 from typing import IO, Any
+from zlib import crc32
 
 import orjson
 
@@ -22,30 +26,28 @@ from carscraper.output.cars_json import published_lines
 
 _SCHEMA = """
 PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN;
-CREATE TABLE old (id TEXT PRIMARY KEY, digest BLOB, at INTEGER, size INTEGER, seen INTEGER) WITHOUT ROWID;
 CREATE TABLE gone (id TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 _NEEDED = {"id", "url", "car_attrs", "car_specs"}
-_TIME = b'"scraped_at":"'
+_TIME = b',"scraped_at":"'
+_RECORD = Struct("<II")
+_HALF = 0xFFFFFFFF
 
 
 class Snapshot:
-    """The digest of a catalogue: of its records and when each was read, in the order of the file."""
+    """The digest of a catalogue: of the length and CRC-32 of each record, in the order of the file.
+
+    It tells one file of ours from another; it is no seal, and is not asked whether two records are the same.
+    """
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=16)
         self.listings = 0
 
-    def add(self, record: bytes) -> bytes:
-        """Take in the next record. Returns a digest of it, whenever it was read."""
-        start = record.find(_TIME) + len(_TIME)
-        end = record.find(b'"', start)
-        content = blake2b(record[:start], digest_size=16)
-        content.update(record[end:])
-        digest = content.digest()
-        self._hash.update(digest + record[start:end])
+    def add(self, record: bytes) -> None:
+        """Take in the next record."""
+        self._hash.update(_RECORD.pack(len(record) & _HALF, crc32(record)))
         self.listings += 1
-        return digest
 
     @property
     def digest(self) -> str:
@@ -67,25 +69,77 @@ def digest_of(path: Path, without: Collection[str] = ()) -> str | None:
     return snapshot.digest
 
 
+class _Old:
+    """The records of a published file, numbered in its order, and which of them have been found."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._descriptor = file.fileno()
+        self._starts, self._sizes = array("Q"), array("L")
+        self._by_hash = array("Q")
+        """The low half of a hash of the id, and the number behind it; sorted once all are there."""
+        self._next = 0
+        self._found = bytearray()
+
+    def add(self, listing: str, start: int, size: int) -> None:
+        self._by_hash.append((hash(listing) & _HALF) << 32 | len(self._starts))
+        self._starts.append(start)
+        self._sizes.append(size)
+
+    def close(self) -> None:
+        """All are there."""
+        self._by_hash = array("Q", sorted(self._by_hash))
+        self._found = bytearray(len(self._starts))
+
+    def find(self, listing: str) -> tuple[int, bytes] | None:
+        """Where that listing's record begins, and the record; two files in nearly the same order are read side by
+        side.
+        """
+        head = b'{"id":"%b",' % listing.encode()
+        if self._next < len(self._starts) and (record := self._record(self._next)).startswith(head):
+            return self._take(self._next, record)
+        wanted = hash(listing) & _HALF
+        at = bisect_left(self._by_hash, wanted << 32)
+        while at < len(self._by_hash) and self._by_hash[at] >> 32 == wanted:
+            number = self._by_hash[at] & _HALF
+            if (record := self._record(number)).startswith(head):
+                return self._take(number, record)
+            at += 1
+        return None
+
+    def rest(self) -> Iterator[tuple[int, bytes]]:
+        """Those that nobody has found, in the order of the file."""
+        number = -1
+        while (number := self._found.find(0, number + 1)) >= 0:
+            yield self._starts[number], self._record(number)
+
+    def _take(self, number: int, record: bytes) -> tuple[int, bytes]:
+        self._found[number] = 1
+        self._next = number + 1
+        return self._starts[number], record
+
+    def _record(self, number: int) -> bytes:
+        return os.pread(self._descriptor, self._sizes[number], self._starts[number])
+
+
 class Comparison:
     """What is in one catalogue, to be compared with another."""
 
-    def __init__(self, index: sqlite3.Connection, old: IO[bytes]) -> None:
+    def __init__(self, index: sqlite3.Connection, path: Path, file: IO[bytes]) -> None:
+        """`file` is that of the old catalogue, which is at `path`."""
         self._index = index
-        self._old = old
+        self._path = path
+        self._old = _Old(file)
         self.before: str | None = None
         """Digest of the old catalogue, once it was read."""
 
-    def read_old(self, path: Path, without: Collection[str]) -> None:
+    def read_old(self, without: Collection[str]) -> None:
         """Take in the old catalogue, but for some listings. Raises `ValueError` when it is no file of ours."""
         snapshot = Snapshot()
-
-        def rows() -> Iterator[tuple[str, bytes, int, int, int]]:
-            for line in published_lines(path):
-                if line.listing not in without:
-                    yield line.listing, snapshot.add(line.text), line.start, len(line.text), 0
-
-        self._index.executemany("INSERT OR REPLACE INTO old VALUES (?, ?, ?, ?, ?)", rows())
+        for line in published_lines(self._path):
+            if line.listing not in without:
+                snapshot.add(line.text)
+                self._old.add(line.listing, line.start, len(line.text))
+        self._old.close()
         self.before = snapshot.digest
 
     def note_gone(self, listings: Iterable[tuple[str, bool]]) -> None:
@@ -95,34 +149,35 @@ class Comparison:
             self._index.execute(change, (listing,))
 
     def lines(
-        self, step: Step, new: Iterable[tuple[str, bytes, bytes]], left_out: Collection[str]
+        self, step: Step, new: Iterable[tuple[str, bytes]], left_out: Collection[str]
     ) -> Iterator[bytes]:
-        """The lines that lead to the new catalogue, given as ids, records and their digests."""
-        for listing, text, content in new:
-            found = self._index.execute(
-                "SELECT digest, at, size FROM old WHERE id = ?", (listing,)
-            ).fetchone()
+        """The lines that lead to the new catalogue, given as ids and records."""
+        for listing, text in new:
+            found = self._old.find(listing)
             if found is None:
                 come_again = self._index.execute("SELECT 1 FROM gone WHERE id = ?", (listing,)).fetchone()
                 yield arrival(step, RETURNED if come_again else ADDED, orjson.loads(text))
-                continue
-            self._index.execute("UPDATE old SET seen = 1 WHERE id = ?", (listing,))
-            digest, at, size = found
-            if digest != content:
-                yield from alterations(step, self._record(at, size), orjson.loads(text), left_out)
-        for at, size in self._index.execute("SELECT at, size FROM old WHERE seen = 0 ORDER BY at"):
-            yield departure(step, self._record(at, size), left_out)
+            elif not _is_same(found[1], text):
+                yield from alterations(step, self._parsed(*found), orjson.loads(text), left_out)
+        for start, record in self._old.rest():
+            yield departure(step, self._parsed(start, record), left_out)
 
-    def _record(self, at: int, size: int) -> dict[str, Any]:
+    def _parsed(self, start: int, text: bytes) -> dict[str, Any]:
         """Raises `ValueError` when the record is damaged, or none of ours."""
-        self._old.seek(at)
         try:
-            record = orjson.loads(self._old.read(size))
+            record = orjson.loads(text)
         except orjson.JSONDecodeError:
             record = None
         if type(record) is not dict or not record.keys() >= _NEEDED or type(record["car_attrs"]) is not dict:
-            raise ValueError(f"{self._old.name}: what stands at byte {at} is no record of a car")
+            raise ValueError(f"{self._path}: what stands at byte {start} is no record of a car")
         return record
+
+
+def _is_same(old: bytes, new: bytes) -> bool:
+    """Whether two records differ in nothing but when they were read. False where they may."""
+    start = new.find(_TIME) + len(_TIME)
+    end = new.find(b'"', start)
+    return len(old) == len(new) and old[:start] == new[:start] and old[end:] == new[end:]
 
 
 @contextmanager
@@ -136,7 +191,7 @@ def comparison(old: Path) -> Iterator[Comparison]:
         index.executescript(_SCHEMA)
         place.unlink()
         with old.open("rb") if old.exists() else Path(os.devnull).open("rb") as file:
-            yield Comparison(index, file)
+            yield Comparison(index, old, file)
     finally:
         index.close()
         place.unlink(missing_ok=True)

@@ -163,7 +163,7 @@ class Changes:
     def _read(self, compared: Comparison, erased: Collection[str]) -> bool:
         """False when the old catalogue is none."""
         try:
-            compared.read_old(self._cars, erased)
+            compared.read_old(erased)
         except ValueError as error:
             logger.warning("What has changed is not known: %s: %s", self._cars, error)
             return False
@@ -187,9 +187,10 @@ class Changes:
         yield orjson.dumps({"offset": self._end()}, option=orjson.OPT_APPEND_NEWLINE)
         snapshot, counts = Snapshot(), Counter[str]()
 
-        def passing() -> Iterator[tuple[str, bytes, bytes]]:
+        def passing() -> Iterator[tuple[str, bytes]]:
             for listing, text in records:
-                yield listing, text, snapshot.add(text)
+                snapshot.add(text)
+                yield listing, text
 
         if step.before is None:
             for _ in passing():

@@ -28,9 +28,9 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 from zlib import crc32
 
 import orjson
@@ -42,7 +42,7 @@ from scrapy_durable.disk import write_atomically
 CARS, LEDGER = "cars", "ledger"
 CARS_JSON, INCOMPLETE_JSON = "cars.json", "cars.incomplete.json"
 _CHECKSUM = re.compile(r"\.([0-9a-f]{8})\.[a-z]+\.jsonl$")
-_ID_PREFIX = b'{"id":"'
+_HEAD = re.compile(rb'\{"id":"([^"]*)"(?=,)')
 _TIME_PREFIX = b',"scraped_at":"'
 """Nowhere before the field itself: a quotation mark inside a string is written with a backslash before it."""
 _NO_SPECS_SUFFIX = b'"car_specs":[]}'
@@ -52,46 +52,40 @@ _PIECE = 1 << 20
 """Bytes of a batch that are copied to `cars.json` at once."""
 
 
-class Place(NamedTuple):
-    """Where a committed record stands, and what has to be known of it."""
-
-    scraped_at: bytes
-    """When it was read, as it says itself."""
-    file: int
-    """Index of its file in `Kept.files`."""
-    start: int
-    """Bytes before its line."""
-    end: int
-    """Bytes before the newline that ends it."""
-    without_specs: bool
-    """The API has no specification."""
-    spec_missing: bool
-    """It could not be had."""
+_PLACE_BITS = 40
+"""Of a place, those that say how many bytes of its file stand before the line."""
+_BEFORE = (1 << _PLACE_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a crawl has kept."""
+    """What a crawl has kept. A place is one number, that of its file in `files` above the bytes before its line: a
+    million listings take 130 MB.
+    """
 
     files: list[Path]
     """The batches of records that were there, sorted."""
-    newest: dict[str, Place]
-    """Listing id to its newest record: the one that was read last, but for one whose specification could not be had,
-    which counts for less than any other. Of two read in the same millisecond, the one counts whose line is the greater,
-    so that it does not depend on who was committed first.
+    newest: dict[str, int]
+    """Listing id to the place of its newest record: the one that was read last, but for one whose specification could
+    not be had, which counts for less than any other. Of two read in the same millisecond, the one counts whose line is
+    the greater, so that it does not depend on who was committed first.
     """
-    outdated: list[Place]
-    """All other records."""
+    outdated: list[int]
+    """The places of all other records."""
+    listings_without_specs: set[str]
+    """Those of whose newest record the API has no specification."""
+    listings_spec_missing: set[str]
+    """Those of whose newest record it could not be had."""
 
     @property
     def without_specs(self) -> int:
         """How many of the newest records have empty specs."""
-        return sum(place.without_specs for place in self.newest.values())
+        return len(self.listings_without_specs)
 
     @property
     def spec_missing(self) -> list[str]:
         """Whose specification could not be had; sorted."""
-        return sorted(listing_id for listing_id, place in self.newest.items() if place.spec_missing)
+        return sorted(self.listings_spec_missing)
 
 
 class Archive:
@@ -143,17 +137,26 @@ class Archive:
 
     def kept(self) -> Kept:
         """Find the newest record of each listing, without parsing the records. Raises `BatchDamaged`."""
-        kept = Kept(self._batches(CARS), {}, [])
+        kept = Kept(self._batches(CARS), {}, [], set(), set())
         for number, path in enumerate(kept.files):
             with _mapped(path) as text:
                 _check(path, text)
-                for listing_id, place in _records(text, number):
-                    earlier = kept.newest.setdefault(listing_id, place)
-                    if earlier is not place and _is_newer(place, earlier, kept.files):
-                        kept.newest[listing_id] = place
-                        kept.outdated.append(earlier)
-                    elif earlier is not place:
-                        kept.outdated.append(place)
+                for listing, start, end in _records(text):
+                    place = number << _PLACE_BITS | start
+                    earlier = kept.newest.setdefault(listing, place)
+                    if earlier != place:
+                        older, newer = sorted((earlier, place), key=partial(_order, kept.files))
+                        kept.outdated.append(older)
+                        if newer == earlier:
+                            continue
+                        kept.newest[listing] = newer
+                        kept.listings_without_specs.discard(listing)
+                        kept.listings_spec_missing.discard(listing)
+                    suffix = text[end - len(_MISSING_SPECS_SUFFIX) : end]
+                    if suffix == _MISSING_SPECS_SUFFIX:
+                        kept.listings_spec_missing.add(listing)
+                    elif suffix.endswith(_NO_SPECS_SUFFIX):
+                        kept.listings_without_specs.add(listing)
         return kept
 
     def published(self) -> int | None:
@@ -185,10 +188,11 @@ class Archive:
     def records(self, kept: Kept) -> Iterator[tuple[str, bytes]]:
         """Ids and records, each without a newline, that `publish` puts in the file, in its order."""
         for number, path in enumerate(kept.files):
+            first = number << _PLACE_BITS
             with _mapped(path) as text:
-                for listing, place in _records(text, number):
-                    if kept.newest[listing] == place:
-                        yield listing, text[place.start : place.end]
+                for listing, start, end in _records(text):
+                    if kept.newest[listing] == first | start:
+                        yield listing, text[start:end]
 
     def report(self, run: bytes) -> None:
         """Write `run.json`."""
@@ -253,54 +257,40 @@ def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
             yield text
 
 
-def _records(text: mmap.mmap | bytes, number: int) -> Iterator[tuple[str, Place]]:
-    """The records of the batch of that index, with their listing ids; relies on `Car` being written with `id` first.
+def _records(text: mmap.mmap | bytes) -> Iterator[tuple[str, int, int]]:
+    """Listing ids of the records of a batch, and where their lines begin and end; relies on `Car` being written with
+    `id` first.
 
     Raises `ValueError` for a line that is no record.
     """
     start = 0
-    while (end := text.find(b"\n", start)) >= 0:
-        quote = text.find(b'"', start + len(_ID_PREFIX), end)
-        time = text.find(_TIME_PREFIX, quote, end) + len(_TIME_PREFIX)
-        if text[start : start + len(_ID_PREFIX)] != _ID_PREFIX or time < len(_TIME_PREFIX):
+    begins, find = _HEAD.match, text.find
+    while (end := find(b"\n", start)) >= 0:
+        found = begins(text, start, end)
+        if found is None:
             raise ValueError(f"not a record of ours: {text[start : min(end, start + 80)]!r}")
-        yield (
-            text[start + len(_ID_PREFIX) : quote].decode(),
-            Place(
-                text[time : text.find(b'"', time, end)],
-                number,
-                start,
-                end,
-                text[end - len(_NO_SPECS_SUFFIX) : end] == _NO_SPECS_SUFFIX,
-                text[end - len(_MISSING_SPECS_SUFFIX) : end] == _MISSING_SPECS_SUFFIX,
-            ),
-        )
+        yield found[1].decode(), start, end
         start = end + 1
 
 
-def _is_newer(place: Place, other: Place, files: list[Path]) -> bool:
-    """Whether the record takes the place of the other."""
-    if place.spec_missing != other.spec_missing:
-        return other.spec_missing
-    if place.scraped_at != other.scraped_at:
-        return place.scraped_at > other.scraped_at
-    return _line_of(place, files) > _line_of(other, files)
-
-
-def _line_of(place: Place, files: list[Path]) -> bytes:
-    with _mapped(files[place.file]) as text:
-        return text[place.start : place.end]
+def _order(files: list[Path], place: int) -> tuple[bool, bytes, bytes]:
+    """By which of the records of one listing is the newest."""
+    with files[place >> _PLACE_BITS].open("rb") as file:
+        file.seek(place & _BEFORE)
+        line = file.readline().removesuffix(b"\n")
+    time = line.find(_TIME_PREFIX) + len(_TIME_PREFIX)
+    return not line.endswith(_MISSING_SPECS_SUFFIX), line[time : line.find(b'"', time)], line
 
 
 def _array(kept: Kept) -> Iterator[bytes]:
     """The newest records as one JSON array, in pieces."""
-    gaps: list[list[Place]] = [[] for _ in kept.files]
+    gaps: list[list[int]] = [[] for _ in kept.files]
     for place in kept.outdated:
-        gaps[place.file].append(place)
+        gaps[place >> _PLACE_BITS].append(place & _BEFORE)
     separator = b"[\n"
     for path, outdated in zip(kept.files, gaps, strict=True):
         with _mapped(path) as text:
-            for start, end in _between(outdated, len(text)):
+            for start, end in _between(outdated, text):
                 yield separator
                 for at in range(start, end, _PIECE):
                     # No record holds a newline: JSON writes it as \n inside a string.
@@ -309,15 +299,15 @@ def _array(kept: Kept) -> Iterator[bytes]:
     yield b"[]\n" if separator == b"[\n" else b"\n]\n"
 
 
-def _between(places: list[Place], size: int) -> Iterator[tuple[int, int]]:
-    """The stretches of whole lines between the places, in a file of that size, each without its last newline."""
+def _between(outdated: list[int], text: mmap.mmap | bytes) -> Iterator[tuple[int, int]]:
+    """The stretches of whole lines between those that begin there, each without its last newline."""
     start = 0
-    for place in sorted(places, key=attrgetter("start")):
-        if place.start > start:
-            yield start, place.start - 1
-        start = place.end + 1
-    if size > start:
-        yield start, size - 1
+    for begins in sorted(outdated):
+        if begins > start:
+            yield start, begins - 1
+        start = text.find(b"\n", begins) + 1
+    if len(text) > start:
+        yield start, len(text) - 1
 
 
 def _check(path: Path, text: mmap.mmap | bytes) -> None:

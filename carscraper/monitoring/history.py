@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from itertools import filterfalse, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from carscraper.config import Config
 from carscraper.export.feeds import Feeds
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 _EMPTY = (b"[]", b"null")
+_HOLD_NOTHING = (type(None), str, list)
+"""Types whose false value is none; 0 and false are values."""
 
 
 def cars_runs_file(settings: BaseSettings) -> Path:
@@ -25,6 +28,17 @@ def cars_runs_file(settings: BaseSettings) -> Path:
     if settings["DURABLE_RUNS_FILE"] and (named := runs_file(settings)):
         return named
     return Config.from_settings(settings).output_dir / RUNS_JSONL
+
+
+class _Shape(NamedTuple):
+    """What cars have in common that hold something in the same fields."""
+
+    names: tuple[str, ...]
+    has_specs: bool
+    truths: bytes = b""
+    """One byte for each value; none where all are true."""
+    falsities: tuple[type, ...] = ()
+    """Types of the values that are false."""
 
 
 class CarsHistory(RunHistory):
@@ -41,14 +55,31 @@ class CarsHistory(RunHistory):
         """The cars that came together."""
         return item.cars if isinstance(item, Cars) else (item,)
 
-    def fields_of(self, item: Any) -> Iterable[str]:
-        """Of a car, its attributes, and whether it has a specification."""
+    def shape_of(self, item: Any) -> Hashable:
+        """Of a car, the names of its attributes, whether it has a specification, and which values are false: to be told
+        in a third of the time that it takes to look at each.
+        """
         if not isinstance(item, Car):
-            return super().fields_of(item)
-        found = [
-            name for name, value in item.car_attrs.items() if value is not None and value not in ("", [])
-        ]
-        return found if item.specs_json in _EMPTY else [*found, "car_specs"]
+            return super().shape_of(item)
+        attributes = item.car_attrs
+        values = attributes.values()
+        has_specs = item.specs_json not in _EMPTY
+        if all(values):
+            return _Shape(tuple(attributes), has_specs)
+        falsities = tuple(map(type, filterfalse(None, values)))
+        return _Shape(tuple(attributes), has_specs, bytes(map(bool, values)), falsities)
+
+    def filled_in(self, shape: Any) -> Iterable[str]:
+        """Of a car, its attributes, and whether it has a specification."""
+        if not isinstance(shape, _Shape):
+            yield from super().filled_in(shape)
+            return
+        kinds = iter(shape.falsities)
+        for name, holds in zip_longest(shape.names, shape.truths, fillvalue=1):
+            if holds or next(kinds) not in _HOLD_NOTHING:
+                yield str(name)
+        if shape.has_specs:
+            yield "car_specs"
 
     def details(self) -> dict[str, Any]:
         """Of the whole crawl, where this run has a verdict."""

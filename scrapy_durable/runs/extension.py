@@ -22,7 +22,7 @@ from scrapy_durable.running import exit_status, lifecycle_of
 from scrapy_durable.runs.file import BEGUN, ENDED, append_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
     from typing import Self
 
     from scrapy.crawler import Crawler
@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 RUNS_JSONL = "runs.jsonl"
 _MOST_FIELDS = 200
 """Fields whose shares are told; a spider that makes up names must not fill the file."""
+_MOST_SHAPES = 2_000
+"""Shapes that are counted before their fields are."""
 _MOST_REASONS, _LONGEST_REASON = 20, 500
 _STATUS = "downloader/response_status_count/"
 
@@ -48,8 +50,8 @@ class RunHistory:
     """Has each run leave a line in the file that the next does not overwrite. What cannot be written is warned about,
     and fails nothing.
 
-    A site adds what it knows in a class of its own that derives from this one. `fields_of` is asked for each item
-    that was passed on.
+    A site adds what it knows in a class of its own that derives from this one. `shape_of` is asked for each item that
+    was passed on, `filled_in` for each shape once in a while.
     """
 
     def __init__(self, crawler: Crawler, path: Path) -> None:
@@ -58,6 +60,7 @@ class RunHistory:
         self._begun: dict[str, Any] = {}
         self._started = 0.0
         self._items = 0
+        self._shapes: Counter[Hashable] = Counter()
         self._filled: Counter[str] = Counter()
         self._reason = ""
         crawler.signals.connect(self._on_opened, signals.spider_opened)
@@ -80,11 +83,18 @@ class RunHistory:
         """Where the history of this spider is."""
         return runs_file(crawler.settings)
 
-    def fields_of(self, item: Any) -> Iterable[str]:
-        """The names of the fields of an item that hold something; none of what `ItemAdapter` does not know."""
+    def shape_of(self, item: Any) -> Hashable:
+        """What is equal for items that hold something in the same fields; of what `ItemAdapter` does not know, those
+        are none.
+        """
         if not ItemAdapter.is_item(item):
             return ()
-        return [name for name, value in ItemAdapter(item).items() if not _is_empty(value)]
+        return tuple(name for name, value in ItemAdapter(item).items() if not _is_empty(value))
+
+    def filled_in(self, shape: Any) -> Iterable[str]:
+        """The names of the fields in which items of that shape hold something."""
+        names: tuple[str, ...] = shape
+        return names
 
     def items_of(self, item: Any) -> Iterable[Any]:
         """What an item is made of, where a site passes on several as one."""
@@ -119,11 +129,19 @@ class RunHistory:
         self._append(self._begun)
 
     def _on_item(self, item: Any) -> None:
-        for one in self.items_of(item):
-            self._items += 1
-            self._filled.update(self.fields_of(one))
+        shapes = list(map(self.shape_of, self.items_of(item)))
+        self._items += len(shapes)
+        self._shapes.update(shapes)
+        if len(self._shapes) > _MOST_SHAPES:
+            self._count_fields()
+
+    def _count_fields(self) -> None:
+        for shape, count in self._shapes.items():
+            for name in self.filled_in(shape):
+                self._filled[name] += count
             while len(self._filled) > _MOST_FIELDS:
                 self._filled.popitem()  # the one that came last
+        self._shapes.clear()
 
     def _on_closed(self, reason: str) -> None:
         self._reason = reason
@@ -135,6 +153,7 @@ class RunHistory:
             self._begun = {}
 
     def _numbers(self) -> dict[str, Any]:
+        self._count_fields()
         stats = self._crawler.stats.get_stats()
         lifecycle = lifecycle_of(self._crawler)
         verdict = lifecycle.verdict if lifecycle else None

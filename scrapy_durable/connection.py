@@ -34,7 +34,11 @@ def redis_client(settings: BaseSettings) -> Redis | None:
             "REDIS_URL: it needs what the extra redis brings; install it with: pip install redis scrapy-redis"
         ) from error
 
+    says_who = "driver_info" in Redis.__init__.__annotations__
     params = {
+        # Nothing is said and waited for before the first command, but user, password and database.
+        "protocol": 2,
+        **({"driver_info": None} if says_who else {"lib_name": None, "lib_version": None}),
         "socket_timeout": _TIMEOUT,
         "socket_connect_timeout": _TIMEOUT,
         **settings.getdict("REDIS_PARAMS"),

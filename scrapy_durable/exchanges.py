@@ -100,8 +100,13 @@ class Exchanges:
         return (
             self._idle_since is not None
             and time.monotonic() >= self._idle_since + self._idle_before_close
-            and not (self.unanswered or self._outbox.says_something)
+            and not self._has_something_to_say
         )
+
+    @property
+    def _has_something_to_say(self) -> bool:
+        """An exchange that is under way and says nothing looks for news only: the end need not wait for it."""
+        return self._outbox.says_something or (self.unanswered is not None and self.unanswered.says_something)
 
     async def exchange(self) -> None:
         """One exchange. Raises `FrontierError`."""
@@ -125,7 +130,7 @@ class Exchanges:
         """Wait for what is under way. Raises `FrontierError` when it has failed."""
         if self._task is not None:
             await asyncio.wait([self._task])
-            if self._task.exception() is not None:
+            if not self._task.cancelled() and self._task.exception() is not None:
                 raise FrontierError("the exchanges with it have failed")
 
     async def send_the_rest(self, release: Callable[[], None]) -> None:
@@ -147,7 +152,7 @@ class Exchanges:
             return self.unanswered is not None or any(each.is_urgent for each in self._participants)
 
         pause = 0.1
-        while not self.closing:
+        while not (self.closing or self.has_ended_elsewhere):
             await self._timing.wait(is_pressing)
             check()
             try:
@@ -176,12 +181,16 @@ class Exchanges:
         except FrontierError:
             return False
         if ended:
-            self.has_ended_elsewhere = True
-            for participant in self._participants:
-                participant.crawl_ended()
-            self.unanswered, _ = None, self._outbox.take()  # nobody is there to hear it
+            self.crawl_ended()
             engine.wake(self._crawler)
         return ended
+
+    def crawl_ended(self) -> None:
+        """It is gone from the frontier, and its verdict is published."""
+        self.has_ended_elsewhere = True
+        for participant in self._participants:
+            participant.crawl_ended()
+        self.unanswered, _ = None, self._outbox.take()  # nobody is there to hear it
 
     def _on_task_ended(self, task: asyncio.Task[None]) -> None:
         """Without its exchanges a crawl would stand still for ever, and say nothing."""

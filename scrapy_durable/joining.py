@@ -1,7 +1,8 @@
-"""Which crawl this process joins: the one that is there, or one that it begins."""
+"""Which crawl this process joins, the one that is there or one that it begins; and how it leaves it."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.settings import BaseSettings
 
-    from scrapy_durable.frontier.contract import CrawlState, Frontier
+    from scrapy_durable.frontier.contract import CrawlState, DeadLetter, Frontier, Status
     from scrapy_durable.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,16 @@ async def join(frontier: Frontier, spider: Spider, settings: BaseSettings, worke
             "somebody else has written it; `scrapy queue forget`, and crawl again"
         )
     return state
+
+
+async def look_back(
+    frontier: Frontier, settings: BaseSettings, worker: Worker
+) -> tuple[Status, list[DeadLetter]]:
+    """What a worker leaves behind; unless `SCHEDULER_PERSIST`, it forgets that. Raises `FrontierError`."""
+    left = await asyncio.gather(frontier.status(), frontier.dead_letters())
+    if not settings.getbool("SCHEDULER_PERSIST", True):
+        await forget_unless_shared(frontier, settings, worker, "SCHEDULER_PERSIST=False")
+    return left
 
 
 async def forget_unless_shared(

@@ -231,13 +231,13 @@ class Lifecycle(ABC, Generic[V]):
     async def _let_go(self, scheduler: FrontierScheduler, verdict: V) -> None:
         if self._keeps_crawl(verdict) or self._stored.may_follow:
             return
-        if not self._crawler.settings.getbool("SCHEDULER_PERSIST") and not await scheduler.frontier.forget(
-            unless_unfinished=True
-        ):
-            logger.warning(
-                "Requests were queued while the crawl was being finished: the next run goes on with them"
-            )
-            return
+        if not self._crawler.settings.getbool("SCHEDULER_PERSIST"):
+            if not await scheduler.frontier.forget(unless_unfinished=True):
+                logger.warning(
+                    "Requests were queued while the crawl was being finished: the next run goes on with them"
+                )
+                return
+            scheduler.is_forgotten = True
         if scheduler.items is not None:
             await scheduler.items.remove()
 

@@ -36,7 +36,7 @@ from scrapy_durable.frontier import codec
 from scrapy_durable.frontier.build import build_frontier, is_resumable, is_shared
 from scrapy_durable.frontier.contract import DeadLetter, Entry, Frontier, Lease, Outbox, Status
 from scrapy_durable.identity import CrawlIdentity, crawl_clock, new_worker_name
-from scrapy_durable.joining import forget_unless_shared, join
+from scrapy_durable.joining import join, look_back
 from scrapy_durable.keys import Keys
 from scrapy_durable.leases import Leases
 from scrapy_durable.logged_items import build_logged_items
@@ -60,9 +60,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _DAYS = 2 * 86_400.0
-"""Seconds that everything may wait for at most, unless `DURABLE_MAX_RETRY_AFTER` is longer, in the crawl of a spider
-that declares what it queues.
-"""
+"""Seconds that a declared request waits at most, unless `DURABLE_MAX_RETRY_AFTER` is longer."""
 _GRACE_PERIOD = 3.0
 """Seconds that the last exchanges may take when the crawl is stopped; after that, leases expire by themselves."""
 
@@ -152,16 +150,17 @@ class FrontierScheduler(BaseScheduler):
             want=lambda: self._leases.prefetch if self._asks else 0,
             take_in=self._take_in,
         )
-        self._opened = AsyncExitStack()
-        """What is to be closed in the end, the last one first."""
+        self._opened = AsyncExitStack()  # what is to be closed in the end, the last one first
         self._opened.push_async_callback(self.frontier.close)
         if self.items is not None:
             self._opened.push_async_callback(self.items.close)
         self._leaving: asyncio.Task[None] | None = None
+        self.is_forgotten = False
+        """True once this worker has finished the crawl, and it is gone from the frontier."""
         self.has_begun = False
         """True once it has joined its crawl; False when that was refused."""
         self.last_status: Status | None = None
-        """As this worker left; None before."""
+        """As this worker left; None before, and once it has had the crawl forgotten."""
         self.last_dead: list[DeadLetter] = []
 
     @classmethod
@@ -303,9 +302,13 @@ class FrontierScheduler(BaseScheduler):
                 "Left without the frontier's answer (%s); %d leases will expire", error or "timed out", held
             )
             self._exchanges.cancel()
+        self.worker.close()
         await self._opened.aclose()
 
     async def _leave_in_order(self) -> None:
+        if self.is_forgotten:
+            self._exchanges.crawl_ended()
+            self._exchanges.cancel()  # whatever it asks, the answer is that the crawl is gone
         await self._exchanges.finish()
         self.start.release()
         if self.items is not None:
@@ -320,19 +323,16 @@ class FrontierScheduler(BaseScheduler):
         if self.items is not None:
             await self.items.flush()
             await self._exchanges.send_the_rest(self._leases.prefetched.release)
-        self.last_status = await self.frontier.status()
-        self.last_dead = await self.frontier.dead_letters()
-        if not self._crawler.settings.getbool("SCHEDULER_PERSIST", True):
-            await forget_unless_shared(
-                self.frontier, self._crawler.settings, self.worker, "SCHEDULER_PERSIST=False"
-            )
+        if not self.is_forgotten:
+            left = await look_back(self.frontier, self._crawler.settings, self.worker)
+            self.last_status, self.last_dead = left
         if self._start_urls is not None:
             await self._start_urls.leave(queued=not self._exchanges.has_ended_elsewhere)
 
     # What the exchanges ask of it
 
     async def _prepare_exchange(self) -> None:
-        await self.worker.read_peers(self.frontier)
+        self.worker.read_peers(self.frontier)
         if self._start_urls is None or not (self._leases.is_drained and self._asks):
             return
         if self._exchanges.unanswered is not None:

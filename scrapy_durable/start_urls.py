@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import time
 from collections.abc import Awaitable, Iterator, Sequence
 from importlib.resources import files
 from secrets import token_hex
@@ -31,6 +32,8 @@ LONGEST = 8192
 """Bytes of a value: servers take no longer addresses."""
 MOST_REQUESTS = 100
 """Requests that one value may be made into."""
+_LOOK_INTERVAL = 1.0
+"""Seconds between two looks at a key that was empty: each is one more round trip before an exchange."""
 _NAMED = 100
 """Refusals that are logged one by one; more are only counted."""
 _SHOWN = 100
@@ -75,6 +78,8 @@ class StartUrls:
         """`batch`: most values at once; `lease_seconds`: seconds until another worker's are taken again."""
         self.others_have = 0
         """How many values other workers have taken that are not in the frontier yet, at the last look."""
+        self._looks_again = 0.0
+        """The monotonic time before which a key that was empty need not be looked at."""
         self._client: Any = client
         self._key = key
         self._being_queued = f"{{{prefix}}}:taken"
@@ -95,13 +100,15 @@ class StartUrls:
 
     async def take(self, spider: Spider) -> list[tuple[bytes, list[Request]]]:
         """The requests of up to a batch of values, those of each with the id of the push; none while the last ones have
-        not been dropped.
+        not been dropped, and for a second after the key was found empty.
 
         Raises `FrontierUnavailable`.
         """
-        if self._taken:
+        if self._taken or time.monotonic() < self._looks_again:
             return []
         self._taken = await self._take()
+        if not self._taken and not self.others_have:
+            self._looks_again = time.monotonic() + _LOOK_INTERVAL
         made = []
         for member in self._taken:
             batch, number, data = member.split(b":", 2)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from scrapy_durable.answers import Answers
 from scrapy_durable.crawl_numbers import BEHIND, KEPT, LEFT
+from scrapy_durable.exceptions import FrontierError
 from scrapy_durable.participants import Participant
 from scrapy_durable.stores import remote_stores
 from scrapy_durable.waiting import is_of_a_store, numbers
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
     from scrapy_durable.frontier.contract import Frontier, Outbox, WorkerStatus
     from scrapy_durable.identity import CrawlClock
+
+logger = logging.getLogger(__name__)
 
 _POLL_INTERVAL = 2.0
 """Seconds between two reads of what other workers have reported."""
@@ -57,6 +62,7 @@ class Worker(Participant):
         self._report: dict[str, int] = {}
         self._crawl_ended = False
         self._next_read = 0.0
+        self._reading: asyncio.Task[None] | None = None
         self._met: dict[str, float] = {}
         """Other workers whose requests this one was given, and the monotonic time of the first."""
 
@@ -83,11 +89,26 @@ class Worker(Participant):
         """Report that this worker leaves in good order."""
         self.report(LEFT, 1)
 
-    async def read_peers(self, frontier: Frontier) -> None:
-        """Every few seconds; once, when there can be no other worker. Raises `FrontierError`."""
+    def read_peers(self, frontier: Frontier) -> None:
+        """Every few seconds, while nothing waits for it; once, when there can be no other worker."""
+        if self._reading is not None and not self._reading.done():
+            return
         if self.peers is None or (self._shared and time.monotonic() >= self._next_read):
             self._next_read = time.monotonic() + _POLL_INTERVAL
+            self._reading = asyncio.create_task(self._read_peers(frontier))
+
+    async def _read_peers(self, frontier: Frontier) -> None:
+        try:
             self.peers = await frontier.workers()
+        except FrontierError as error:
+            logger.debug(
+                "The workers of the crawl could not be read: %s", error
+            )  # the next exchange says why
+
+    def close(self) -> None:
+        """Read no more."""
+        if self._reading is not None:
+            self._reading.cancel()
 
     def may_live(self, other: str) -> bool:
         """Whether another worker may still be running: it is heard of, or nobody has read since it was first met."""

@@ -7,6 +7,9 @@ import contextlib
 from collections.abc import Collection
 from types import TracebackType
 
+_BEGINNING = 200
+"""Bytes that are kept of what was asked."""
+
 
 class TcpProxy:
     """Stands between a client and a server on 127.0.0.1, within the test's event loop; use with `async with`.
@@ -26,6 +29,8 @@ class TcpProxy:
         """
         self.answer_bytes = 0
         """Bytes of answers that went through."""
+        self.round_trips: list[bytes] = []
+        """The beginning of what was asked each time that a client had been answered before, in the order of asking."""
         self.cuts = 0
         """Connections that were cut in the middle of an answer."""
         self._server_port = server_port
@@ -81,20 +86,28 @@ class TcpProxy:
             writer.close()
             return
         self._writers.add(server_writer)
-        doomed = asyncio.Event()
+        doomed, answered = asyncio.Event(), asyncio.Event()
+        answered.set()
         for pump in (
-            self._ask(reader, server_writer, doomed),
-            self._answer(server_reader, writer, doomed),
+            self._ask(reader, server_writer, doomed, answered),
+            self._answer(server_reader, writer, doomed, answered),
         ):
             task = asyncio.create_task(pump)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def _ask(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, doomed: asyncio.Event
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        doomed: asyncio.Event,
+        answered: asyncio.Event,
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
+                if answered.is_set():
+                    answered.clear()
+                    self.round_trips.append(data[:_BEGINNING])
                 await self._pass_black_hole()
                 if self._unanswered and self._unanswered in data:
                     self._unanswered = b""
@@ -104,10 +117,15 @@ class TcpProxy:
         writer.close()
 
     async def _answer(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, doomed: asyncio.Event
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        doomed: asyncio.Event,
+        answered: asyncio.Event,
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
+                answered.set()
                 await self._pass_black_hole()
                 if self.delay:
                     await asyncio.sleep(self.delay)

@@ -125,12 +125,15 @@ class Completeness(Lifecycle[Verdict]):
         reading = await asyncio.to_thread(read_ledger, self._archive)
         if self._read_again(reading):
             return None
-        workers = await scheduler.frontier.workers()
+        workers, given_up, elsewhere = await asyncio.gather(
+            scheduler.frontier.workers(),
+            dead_letters.settle(self._crawler, scheduler.frontier),
+            self._deliveries.wait_for_other_workers(scheduler),
+        )
         self._requests = crawl_numbers(workers, scheduler.worker.name, scheduler.worker.own_numbers).requests
-        given_up = await dead_letters.settle(self._crawler, scheduler.frontier)
         if given_up:
             await self._deliveries.wait()
-        elsewhere = await self._deliveries.wait_for_other_workers(scheduler)
+            elsewhere = await self._deliveries.wait_for_other_workers(scheduler)
         return await self._conclude(reading, given_up, unfinished=0, elsewhere=elsewhere)
 
     def _keeps_crawl(self, verdict: Verdict) -> bool:

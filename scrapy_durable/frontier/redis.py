@@ -27,6 +27,7 @@ from scrapy_durable.frontier.contract import (
     WorkerStatus,
 )
 from scrapy_durable.frontier.redis_beside import EXCHANGE, RedisBeside
+from scrapy_durable.frontier.redis_logs import CLOSE_LOG, JOIN_LOG, LOGS
 from scrapy_durable.frontier.redis_messages import (
     BUCKETS,
     microseconds,
@@ -59,6 +60,20 @@ DROP_DEAD = load_script("drop_dead")
 ELECT_FINISHER = load_script("elect_finisher")
 PUBLISH_VERDICT = load_script("publish_verdict")
 FORGET = load_script("forget")
+OF_A_CRAWL = (
+    BEGIN,
+    EXCHANGE,
+    WORKERS,
+    JOIN_LOG,
+    STATUS,
+    DEAD_LETTERS,
+    ELECT_FINISHER,
+    PUBLISH_VERDICT,
+    CLOSE_LOG,
+    LOGS,
+    FORGET,
+)
+"""What every crawl calls: the server is given them at its beginning, all at once."""
 
 
 class RedisFrontier(RedisBeside):
@@ -77,7 +92,7 @@ class RedisFrontier(RedisBeside):
         Raises `OtherRelease`, and `ConfigurationError` when the server is too old, may evict keys, refuses the user or
         password, or has something else under the keys.
         """
-        await self._keys.inspect()
+        await self._keys.inspect(OF_A_CRAWL)
         limits: list[str | int] = [self._default_limit.cap, microseconds(self._default_limit.interval)]
         for slot, limit in self._limits.items():
             limits += [slot, limit.cap, microseconds(limit.interval)]
@@ -199,12 +214,14 @@ class RedisFrontier(RedisBeside):
         Its workers are told with the first call. If this process dies meanwhile, the next `begin` does the
         rest.
         """
-        found = await self._keys.command("HGET", self._keys.fixed[0], "id")
-        if found is None:
-            found = await self._keys.command("HGET", self._keys.fixed[0], "forgetting")
-        if found is None:
+        if self._crawl_id is not None and await self._forget(self._crawl_id, unless_unfinished):
             return True
-        crawl_id = found.decode()
+        named, forgetting = await self._keys.command("HMGET", self._keys.fixed[0], "id", "forgetting")
+        found = forgetting if named is None else named
+        return found is None or await self._forget(found.decode(), unless_unfinished)
+
+    async def _forget(self, crawl_id: str, unless_unfinished: bool) -> bool:
+        """False when it stays, or is not there."""
         keys = [*self._keys.fixed, self._keys.verdict(crawl_id)]
         marked = await self._keys.run(FORGET, keys, [crawl_id, "mark", VERDICT_KEPT, int(unless_unfinished)])
         if marked:

@@ -98,11 +98,14 @@ class RedisConnection:
 
     async def command(self, *words: str | int | bytes) -> Any:
         """Send a command; raises the project's errors, but for those that the callers here know what to do
-        about. Before the first one, `ConfigurationError` for a server of a kind that can hold no crawl.
+        about. With the first one, `ConfigurationError` for a server of a kind that can hold no crawl.
         """
         if not self._is_known:
-            [info] = await self.together([("INFO",)])
+            info, answer = await self.together([("INFO",), words])
             self._refuse_other_kinds(info)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
         try:
             return await self._client.execute_command(*words, NEVER_DECODE=True)  # type: ignore[no-untyped-call]
         except (NoScriptError, NoPermissionError):
@@ -188,6 +191,8 @@ class RedisKeys(RedisConnection):
         self._prefix = f"{{{prefix}}}:".encode()
         self._fixed = [self._prefix + name.encode() for name in FIXED_KEYS]
         self._has_warned = False
+        self._not_loaded: list[Script] = []
+        """Scripts that the server is given with the next call of one."""
 
     @property
     def fixed(self) -> list[bytes]:
@@ -206,7 +211,7 @@ class RedisKeys(RedisConnection):
         """Call a script by its hash, or by its text when the server does not have it (any more)."""
         try:
             try:
-                return await self.command("EVALSHA", script.sha, len(keys), *keys, *arguments)
+                return await self._load_and_call("EVALSHA", script.sha, len(keys), *keys, *arguments)
             except NoScriptError:
                 return await self.command("EVAL", script.text, len(keys), *keys, *arguments)
         except NoPermissionError as error:
@@ -215,6 +220,17 @@ class RedisKeys(RedisConnection):
             if foreign := await self.foreign_keys():
                 raise FrontierDamaged(f"{self.place}: {foreign}") from error
             raise
+
+    async def _load_and_call(self, *words: str | int | bytes) -> Any:
+        """Call a script; the first time with those that the server does not have, for one round trip."""
+        if not self._not_loaded:
+            return await self.command(*words)
+        loads = [("SCRIPT LOAD", script.text) for script in self._not_loaded]
+        self._not_loaded = []
+        *_, answer = await self.together([*loads, words])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     async def run_all(self, script: Script, calls: Iterable[tuple[Sequence[bytes], Sequence[str]]]) -> None:
         """Call a script several times, each with keys and arguments, for one round trip."""
@@ -249,20 +265,24 @@ class RedisKeys(RedisConnection):
         until = time.monotonic() + START_TIMEOUT
         while True:
             try:
-                return await self.inspect()
+                await self.inspect()
             except FrontierUnavailable as error:
                 if _refusal(error) is not None or time.monotonic() >= until:
                     raise
+            else:
+                return
             await asyncio.sleep(0.2)
 
-    async def inspect(self) -> None:
+    async def inspect(self, scripts: Sequence[Script] = ()) -> None:
         """Raise `ConfigurationError` for a server that can hold no crawl, would lose what it is given, or has something
-        else under the keys, and `OtherRelease`; warn of one that may lose it. One round trip.
+        else under the keys, and `OtherRelease`; warn of one that may lose it. One round trip. Those of the scripts
+        that it does not have, it is given with the next call of one.
         """
         try:
-            info, policy, append_only, *answers = await self.together(
+            info, known, policy, append_only, *answers = await self.together(
                 [
                     ("INFO",),
+                    ("SCRIPT EXISTS", *(script.sha for script in scripts)) if scripts else ("PING",),
                     ("CONFIG GET", "maxmemory-policy"),
                     ("CONFIG GET", "appendonly"),
                     *self._questions_of_seen(),
@@ -280,6 +300,9 @@ class RedisKeys(RedisConnection):
             if foreign := self._foreign_among(answers[3:]):
                 await self._refuse_other_release(answers[3])
                 raise ConfigurationError(f"{self.place}: {foreign}")
+            if isinstance(known, list):  # else it does not tell, and is given each when it is called
+                there = zip(scripts, known, strict=True)
+                self._not_loaded = [script for script, is_loaded in there if not is_loaded]
         except FrontierRefused as error:
             raise ConfigurationError(str(error)) from error
 

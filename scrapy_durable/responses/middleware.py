@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_durable.responses.contract import ResponseStore
+    from scrapy_durable.responses.contract import ResponseStore, StoredResponse
 
 logger = logging.getLogger(__name__)
 
@@ -106,20 +106,20 @@ class ResponseStoreMiddleware:
         stat, gave_way = "responses/hit", False
         waits_until = math.inf
         while True:
-            if stored := await self.store.get(key, self._max_age):
+            stored, is_owner, claimed = await self._look(key, request)
+            if stored:
                 self._crawler.stats.inc_value(stat)
                 return TextResponse(
                     stored.url, status=stored.status, body=stored.body, flags=["stored"], request=request
                 )
             stat = "responses/shared"
-            if other := self._under_way.get(key):
+            if not is_owner:
                 gave_way = gave_way or self._tell(request_shares_download, request)
-                if not (await asyncio.wait([other], timeout=_DOUBT))[0]:
+                if (other := self._under_way.get(key)) and not (await asyncio.wait([other], timeout=_DOUBT))[
+                    0
+                ]:
                     self._let_others_go_on_if_dropped(key)
                 continue
-            self._under_way[key] = asyncio.get_running_loop().create_future()
-            self._owners[key] = request
-            claimed = await self.store.claim(key, self._claim, self._max_age)
             if not claimed and time.monotonic() >= waits_until:
                 return None
             if claimed:
@@ -134,6 +134,23 @@ class ResponseStoreMiddleware:
             # A claim ends by itself, with an answer that can be read or without: one that does not is no worker's.
             waits_until = min(waits_until, time.monotonic() + 2 * self._claim)
             await asyncio.sleep(_POLL_INTERVAL)
+
+    async def _look(self, key: str, request: Request) -> tuple[StoredResponse | None, bool, bool]:
+        """What is stored; else whether this request is now the one that others here wait for, and whether it has the
+        claim. Both are asked for at once: a store that is far away takes its time for each.
+        """
+        if key in self._under_way:
+            return await self.store.get(key, self._max_age), False, False
+        self._under_way[key] = asyncio.get_running_loop().create_future()
+        self._owners[key] = request
+        stored, claimed = await asyncio.gather(
+            self.store.get(key, self._max_age), self.store.claim(key, self._claim, self._max_age)
+        )
+        if stored:
+            if claimed:
+                await self.store.disclaim(key)
+            self._let_others_go_on(key, request)
+        return stored, True, claimed
 
     def _tell(self, signal: object, request: Request) -> bool:
         """Send the signal; True when somebody has taken care of the request."""

@@ -83,9 +83,9 @@ class RedisResponseStore:
         self._crawl_ttl_ms = _milliseconds(crawl_ttl)
         self._max_shared = max_shared
         self._max_of_crawl = max_of_crawl
-        self._read_shared = self._client.register_script(_lua("read_shared"))
-        self._read_of_crawl = self._client.register_script(_lua("read_of_crawl"))
-        self._replace_of_crawl = self._client.register_script(_lua("replace_of_crawl"))
+        self._read_shared = _script(client, "read_shared")
+        self._read_of_crawl = _script(client, "read_of_crawl")
+        self._replace_of_crawl = _script(client, "replace_of_crawl")
         self._timeout = timeout
         self._clock = clock
         self._values = Values(signer)
@@ -219,10 +219,11 @@ class RedisResponseStore:
 
         Walks through the server's keys.
         """
-        crawls = sorted(await self._survey(self._crawl_prefix))
-        shared = sorted(await self._survey(self._prefix))
+        of_crawls, found_shared, now = await asyncio.gather(
+            self._survey(self._crawl_prefix), self._survey(self._prefix), self._call("time")
+        )
+        crawls, shared = sorted(of_crawls), sorted(found_shared)
         size = sum(found.size for found in (*crawls, *shared))
-        now = await self._call("time")
         if now is None:
             return Pruned(0, size)
         now_ms = now[0] * 1000 + now[1] // 1000
@@ -322,8 +323,10 @@ class RedisResponseStore:
                 self._log.warning("A stored answer is damaged and will be fetched again", f"{key!r}: {error}")
 
 
-def _lua(name: str) -> str:
-    return (files(__package__) / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+def _script(client: Any, name: str) -> Callable[[Sequence[str], Sequence[Any]], Awaitable[Any]]:
+    """Calls a script by its text: it is short, and a server that does not have it yet is asked once too."""
+    text = (files(__package__) / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+    return lambda keys, arguments: client.eval(text, len(keys), *keys, *arguments)
 
 
 def _milliseconds(seconds: float) -> int:

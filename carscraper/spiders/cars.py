@@ -202,6 +202,11 @@ class CarsSpider(Spider):
         self._read_specs[response] = spec  # the callback is next, and need not read it again
         return True
 
+    def derived_from(self, response: Response) -> bytes:
+        """What is kept beside an answer, so that it need not be read again; asked after `is_answer`."""
+        spec = self._read_specs.get(response)
+        return spec.derived(response.body) if spec and response.status == 200 else b""
+
     def name_kept(self, request: Request, response: Response, crawl_id: str, fetched_at: float) -> str | None:
         """The key under which a listing page is kept for the crawl; None when it is no answer."""
         try:
@@ -273,25 +278,11 @@ class CarsSpider(Spider):
         return number
 
     async def _look_up(self, keys: Iterable[str]) -> dict[str, KnownSpec]:
-        """The specs that are known or stored. An answer is let go as soon as it is read: none is needed for long."""
-        max_age = self._config.spec_ttl
-        since = self._now() - max_age
-        found, unknown = dict[str, KnownSpec](), list[str]()
-        for key in dict.fromkeys(keys):
-            known = self._known.get(key, since)
-            if known is None:
-                unknown.append(key)
-            else:
-                found[key] = known
-        stored = await response_store(self.crawler).get_many(unknown, max_age) if unknown else {}
-        while stored:
-            key, answer = stored.popitem()
-            try:
-                found[key] = KnownSpec.read(answer.status, answer.body, answer.fetched_at)
-            except ApiError:
-                self.crawler.stats.inc_value("responses/unreadable")
-            else:
-                self._known.put(key, found[key])
+        """The specs that are known or stored."""
+        store, max_age = response_store(self.crawler), self._config.spec_ttl
+        found, unreadable = await self._known.look_up(store, keys, self._now(), max_age)
+        if unreadable:
+            self.crawler.stats.inc_value("responses/unreadable", unreadable)
         return found
 
     def _spec_request(self, key: SpecKey, waiting: list[list[Any]], fetched_at: float) -> Request:

@@ -13,9 +13,12 @@ A store belongs to one event loop and is not shared between threads.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+MOST_DERIVED = 256 * 1024
+"""Bytes that are kept beside an answer at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class StoredResponse:
     """Seconds since the epoch, by the clock of the process that fetched it."""
     body: bytes
     """Without transfer and content encodings."""
+    derived: bytes = b""
+    """What the spider has made of it, in a form of its own; empty where nothing is known, or others may have put it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +82,19 @@ class ResponseStore(Protocol):
         *,
         fetched_at: float | None = None,
         crawl_id: str | None = None,
+        derived: bytes = b"",
     ) -> bool:
         """Keep an answer in place of an earlier one under this key; `get` finds it at once.
 
         `fetched_at` is now when it is not given. With a `crawl_id` it belongs to that crawl: `iterate` finds it
         and `get` does not; its key holds the crawl's id, so that it is nobody else's. False: it could not be kept.
+
+        What is `derived` from it stays with it, and goes with it; more than `MOST_DERIVED` bytes are left out.
+        """
+
+    async def derive(self, made: Mapping[str, tuple[float, bytes]]) -> None:
+        """Keep what is derived from shared answers that were put without it: by key, `fetched_at` of the answer and
+        what was made of it. Where another answer has come meanwhile, or the store cannot, nothing changes.
         """
 
     async def claim(self, key: str, seconds: float, max_age: float) -> bool:

@@ -60,7 +60,8 @@ class ResponseStoreMiddleware:
     are answered from the store. When the download failed, one of those that waited tries for itself: in its
     turn, if the scheduler has given its turn to another meanwhile, else at once. Of the answers
     with status 200 or 404, only those are kept that the spider's `is_answer(response)` accepts, when it has one, so
-    that an error with status 200 is not served for as long as an answer is good.
+    that an error with status 200 is not served for as long as an answer is good. What its `derived_from(response)`
+    makes of an answer, bytes in a form of its own, is kept beside it.
 
     A request with `meta["kept_for_crawl"]` always goes to the site. When `DURABLE_RESPONSES_KEEP` is not 0 its answer
     is kept for this crawl, with the time that its items have. A spider may name it, or refuse it with None:
@@ -172,7 +173,9 @@ class ResponseStoreMiddleware:
                 self._crawler.stats.inc_value("responses/refused")
                 await self.store.disclaim(key)
             else:
-                await self.store.put(key, response.status, response.url, response.body)
+                await self.store.put(
+                    key, response.status, response.url, response.body, derived=self._derived(response)
+                )
                 self._crawler.stats.inc_value("responses/stored")
         finally:
             self._let_others_go_on(key, request)
@@ -194,6 +197,10 @@ class ResponseStoreMiddleware:
     def _is_answer(self, response: Response) -> bool:
         judge: Callable[[Response], bool] | None = getattr(self._crawler.spider, "is_answer", None)
         return judge is None or judge(response)
+
+    def _derived(self, response: Response) -> bytes:
+        make: Callable[[Response], bytes] | None = getattr(self._crawler.spider, "derived_from", None)
+        return b"" if make is None else make(response)
 
     def _name_kept(self, request: Request, response: Response, fetched_at: float) -> str | None:
         name: Callable[..., str | None] | None = getattr(self._crawler.spider, "name_kept", None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from scrapy_durable.responses.contract import Pruned, ResponseStore, StoredCrawl, StoredResponse
 
@@ -49,10 +49,17 @@ class NamespaceStore:
         *,
         fetched_at: float | None = None,
         crawl_id: str | None = None,
+        derived: bytes = b"",
     ) -> bool:
         """Keep an answer of this namespace; see the contract."""
         full = key if crawl_id else self._prefix + key
-        return await self._store.put(full, status, url, body, fetched_at=fetched_at, crawl_id=crawl_id)
+        return await self._store.put(
+            full, status, url, body, fetched_at=fetched_at, crawl_id=crawl_id, derived=derived
+        )
+
+    async def derive(self, made: Mapping[str, tuple[float, bytes]]) -> None:
+        """Keep what is derived from answers of this namespace; see the contract."""
+        await self._store.derive({self._prefix + key: value for key, value in made.items()})
 
     async def claim(self, key: str, seconds: float, max_age: float) -> bool:
         """True when no other worker is fetching this namespace's answer under this key; see the contract."""
@@ -89,4 +96,4 @@ class NamespaceStore:
 
 def _under(key: str, stored: StoredResponse) -> StoredResponse:
     """The same answer under another key; `dataclasses.replace` takes five times as long."""
-    return StoredResponse(key, stored.status, stored.url, stored.fetched_at, stored.body)
+    return StoredResponse(key, stored.status, stored.url, stored.fetched_at, stored.body, stored.derived)

@@ -10,6 +10,9 @@ claims to be larger is damaged.
 """
 
 _LEVEL = 3
+_SMALL = 128
+"""Bytes that are not worth compressing."""
+_AS_IT_IS, _COMPRESSED = b"\0", b"\1"
 
 
 class DamagedError(ValueError):
@@ -36,6 +39,18 @@ class Packer:
             return self._decompressor.decompress(frame, read_across_frames=False, allow_extra_data=False)
         except zstandard.ZstdError as error:
             raise DamagedError(str(error)) from error
+
+    def pack_any(self, data: bytes) -> bytes:
+        """Compressed only where that is worth it; without a checksum where it is not."""
+        return _AS_IT_IS + data if len(data) <= _SMALL else _COMPRESSED + self.pack(data)
+
+    def unpack_any(self, packed: bytes, most: int) -> bytes:
+        """What `pack_any` was given. Raises `DamagedError`, as `unpack` does."""
+        if packed[:1] == _COMPRESSED:
+            return self.unpack(packed[1:], most)
+        if packed[:1] != _AS_IT_IS or len(packed) > 1 + _SMALL:
+            raise DamagedError("neither compressed nor small")
+        return packed[1:]
 
 
 def largest_frame(body: int) -> int:

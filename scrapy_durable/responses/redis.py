@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -133,13 +133,14 @@ class RedisResponseStore:
         *,
         fetched_at: float | None = None,
         crawl_id: str | None = None,
+        derived: bytes = b"",
     ) -> bool:
         """One round trip, which ends the claim too; twice, as after a lost reply, has the effect of once."""
         if len(body) > (self._max_shared if crawl_id is None else self._max_of_crawl):
             self._log.warning("An answer is too large for the response store", f"{len(body)} bytes")
             return False
         at = self._clock() if fetched_at is None else fetched_at
-        value = self._values.pack(StoredResponse(key, status, url, at, body), crawl_id)
+        value = self._values.pack(StoredResponse(key, status, url, at, body, derived), crawl_id)
         try:
             async with asyncio.timeout(self._timeout), self._client.pipeline(transaction=True) as pipeline:
                 if crawl_id is None:
@@ -153,6 +154,9 @@ class RedisResponseStore:
             self._log.warning("An answer could not be kept in the response store", repr(error))
             return False
         return True
+
+    async def derive(self, made: Mapping[str, tuple[float, bytes]]) -> None:
+        """Nothing: an answer gets it when it is fetched again, so that none takes the place of a newer one."""
 
     async def claim(self, key: str, seconds: float, max_age: float) -> bool:
         """One round trip. Also False when the answer has come since the caller looked for it."""
@@ -204,7 +208,7 @@ class RedisResponseStore:
         stored = next(self._unpacked([key], crawl_id, values, self._max_of_crawl, []), None)
         if stored is None:
             return await self._call("hdel", name, key) is not None
-        value = self._values.pack(replace(stored, body=body), crawl_id)
+        value = self._values.pack(replace(stored, body=body, derived=b""), crawl_id)
         there = hashlib.sha1(values[0], usedforsecurity=False).hexdigest()
         written = await self._in_time(self._replace_of_crawl([name], [key, there, value]))
         return written is not None and written >= 0
@@ -277,23 +281,10 @@ class RedisResponseStore:
             if answer is None:
                 return list(found.values())
             cursor, names = answer
-            found.update((measured.name, measured) for measured in await self._measured(names))
+            measured = await self._in_time(_measured(self._client, names)) or ()
+            found.update((one.name, one) for one in measured)
             if cursor == 0:
                 return list(found.values())
-
-    async def _measured(self, names: list[bytes]) -> list[_Measured]:
-        """Those of the keys that have not expired meanwhile."""
-        try:
-            async with asyncio.timeout(self._timeout), self._client.pipeline(transaction=False) as pipeline:
-                for name in names:
-                    pipeline.pexpiretime(name)
-                    pipeline.memory_usage(name, samples=0)
-                answers = await pipeline.execute()
-        except _FAILURES as error:
-            self._log.warning("The response store could not be read", repr(error))
-            return []
-        measured = zip(answers[::2], answers[1::2], names, strict=True)
-        return [_Measured(ends, size, name) for ends, size, name in measured if size is not None]
 
     def _unpacked(
         self,
@@ -321,6 +312,17 @@ class RedisResponseStore:
             except DamagedError as error:
                 damaged.append(key)
                 self._log.warning("A stored answer is damaged and will be fetched again", f"{key!r}: {error}")
+
+
+async def _measured(client: Any, names: list[bytes]) -> list[_Measured]:
+    """Those of the keys that have not expired meanwhile."""
+    async with client.pipeline(transaction=False) as pipeline:
+        for name in names:
+            pipeline.pexpiretime(name)
+            pipeline.memory_usage(name, samples=0)
+        answers = await pipeline.execute()
+    measured = zip(answers[::2], answers[1::2], names, strict=True)
+    return [_Measured(ends, size, name) for ends, size, name in measured if size is not None]
 
 
 def _script(client: Any, name: str) -> Callable[[Sequence[str], Sequence[Any]], Awaitable[Any]]:

@@ -8,39 +8,38 @@ import logging
 import math
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from importlib.resources import files
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import orjson
 
-from scrapy_durable.exceptions import ConfigurationError, ForeignFile
-from scrapy_durable.responses.contract import Pruned, StoredCrawl, StoredResponse
+from scrapy_durable.exceptions import ConfigurationError
+from scrapy_durable.responses.contract import MOST_DERIVED, Pruned, StoredCrawl, StoredResponse
 from scrapy_durable.responses.packing import MAX_BODY, DamagedError, Packer, largest_frame
 from scrapy_durable.responses.rare_log import RareLog
+from scrapy_durable.responses.sqlite_file import (
+    connect,
+    connect_in_turn,
+    inode,
+    is_broken,
+    refuse_foreign,
+    sql,
+)
 
 logger = logging.getLogger(__name__)
 
-APPLICATION_ID, VERSION = 1130451571, 1
-
 _TIMEOUT = 2.0
 """Seconds that a write waits for another process's; the event loop waits with it."""
-_BUSY_LOOK = 0.02
-"""Seconds between two tries at a file that is being made."""
-_WAL_BYTES = 16 * 1024 * 1024
 _STRETCH = 200
 """Shared rows removed between two chances for other work."""
 _CRAWL_STRETCH = 8
 """Rows of a crawl read or removed between them: each may be large."""
-_HEADER = 100
-_MAGIC = b"SQLite format 3\x00"
-
-
-def _sql(name: str) -> str:
-    return (files(__package__) / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+_CHECKSUM = 4
+"""Bytes before what is derived from an answer."""
 
 
 class SqliteResponseStore:
@@ -73,11 +72,11 @@ class SqliteResponseStore:
         self._connection: sqlite3.Connection | None = None
         self._inode: int | None = None
         """Of the file that this connection has open, or is to open."""
-        self._get_many, self._put = _sql("get_many"), _sql("put")
-        self._crawls, self._crawl_keys = _sql("crawls"), _sql("crawl_keys")
-        self._rewrite = _sql("rewrite")
-        self._oldest_crawls = _sql("oldest_crawls")
-        self._remove_oldest, self._remove_crawl = _sql("remove_oldest"), _sql("remove_crawl")
+        self._get_many, self._put = sql("get_many"), sql("put")
+        self._crawls, self._crawl_keys = sql("crawls"), sql("crawl_keys")
+        self._rewrite, self._derive = sql("rewrite"), sql("derive")
+        self._oldest_crawls = sql("oldest_crawls")
+        self._remove_oldest, self._remove_crawl = sql("remove_oldest"), sql("remove_crawl")
 
     async def open(self) -> None:
         """Open or make the file; errors name its path, and a foreign file is left untouched."""
@@ -86,7 +85,7 @@ class SqliteResponseStore:
             try:
                 await self._connect()
             except sqlite3.DatabaseError as error:
-                if not _is_broken(error):
+                if not is_broken(error):
                     raise
                 self._move_aside(error)
                 await self._connect()
@@ -94,10 +93,10 @@ class SqliteResponseStore:
             raise ConfigurationError(f"the response store {self._path} cannot be used: {error}") from error
 
     async def _connect(self) -> None:
-        self._inode = _inode(self._path)
-        _refuse_foreign(self._path)
-        self._connection = await _connect_in_turn(self._path, self._timeout)
-        self._inode = _inode(self._path)
+        self._inode = inode(self._path)
+        refuse_foreign(self._path)
+        self._connection = await connect_in_turn(self._path, self._timeout)
+        self._inode = inode(self._path)
 
     async def unreadable(self) -> str:
         """Nothing: a file that cannot be used was refused by `open`."""
@@ -120,6 +119,7 @@ class SqliteResponseStore:
         *,
         fetched_at: float | None = None,
         crawl_id: str | None = None,
+        derived: bytes = b"",
     ) -> bool:
         """One transaction, without waiting for the disk."""
         if len(body) > self._most(crawl_id):
@@ -132,6 +132,7 @@ class SqliteResponseStore:
             "url": url,
             "fetched_at": self._clock() if fetched_at is None else fetched_at,
             "body": self._packer.pack(body),
+            "derived": _sealed(key, derived, self._packer),
         }
         try:
             self._db.execute(self._put, row)
@@ -140,6 +141,22 @@ class SqliteResponseStore:
             self._begin_again_if_broken(error)
             return False
         return True
+
+    async def derive(self, made: Mapping[str, tuple[float, bytes]]) -> None:
+        """One transaction; as `put`, it does not wait for the disk."""
+        rows = [
+            {"key": key, "fetched_at": fetched_at, "derived": _sealed(key, derived, self._packer)}
+            for key, (fetched_at, derived) in made.items()
+        ]
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany(self._derive, rows)
+            finally:
+                self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._log.warning("An answer could not be kept in the response store", f"{self._path}: {error}")
+            self._begin_again_if_broken(error)
 
     async def claim(self, key: str, seconds: float, max_age: float) -> bool:
         """True: crawls that share the file do not tell each other what they fetch."""
@@ -223,6 +240,7 @@ class SqliteResponseStore:
             "since": since,
             "crawl_id": crawl_id,
             "most": largest_frame(most),
+            "most_derived": largest_frame(MOST_DERIVED),
         }
         for row in self._rows(self._get_many, arguments):
             stored = self._unpacked(row, most)
@@ -239,20 +257,20 @@ class SqliteResponseStore:
 
     def _begin_again_if_broken(self, error: sqlite3.Error) -> None:
         """Go on with an empty file in the place of one that is broken; with the broken one when that is refused."""
-        if not _is_broken(error):
+        if not is_broken(error):
             return
         try:
             self._move_aside(error)
-            begun = _connect(self._path, self._timeout)
+            begun = connect(self._path, self._timeout)
         except (OSError, sqlite3.Error) as refusal:
             self._log.warning("The response store could not be begun again", f"{self._path}: {refusal}")
             return
         self._db.close()
-        self._connection, self._inode = begun, _inode(self._path)
+        self._connection, self._inode = begun, inode(self._path)
 
     def _move_aside(self, error: sqlite3.Error) -> None:
         """Unless another process has done so already."""
-        if self._inode is None or _inode(self._path) != self._inode:
+        if self._inode is None or inode(self._path) != self._inode:
             return
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._clock()))
         aside = self._path.with_name(f"{self._path.name}.broken-{stamp}")
@@ -271,11 +289,10 @@ class SqliteResponseStore:
         return self._max_shared if crawl_id is None else self._max_of_crawl
 
     def _unpacked(self, row: tuple[Any, ...], most: int) -> StoredResponse | None:
-        key, status, url, fetched_at, body = row
         try:
-            return _checked(key, status, url, fetched_at, body, self._packer, most)
+            return _checked(row, self._packer, most)
         except DamagedError as error:
-            self._log.warning("A stored answer is damaged and will be fetched again", f"{key!r}: {error}")
+            self._log.warning("A stored answer is damaged and will be fetched again", f"{row[0]!r}: {error}")
             return None
 
     async def _remove(
@@ -297,95 +314,33 @@ class SqliteResponseStore:
         return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
 
 
-def _checked(
-    key: str, status: Any, url: Any, fetched_at: Any, body: Any, packer: Packer, most: int
-) -> StoredResponse:
+def _checked(row: tuple[Any, ...], packer: Packer, most: int) -> StoredResponse:
+    key, status, url, fetched_at, body, derived = row
     if type(body) is int:
         raise DamagedError(f"it has {body} bytes, and {largest_frame(most)} are stored at most")
     if not (type(status) is int and type(url) is str and type(fetched_at) is float and type(body) is bytes):
         raise DamagedError("a column of another type")
-    return StoredResponse(key, status, url, fetched_at, packer.unpack(body, most))
+    return StoredResponse(
+        key, status, url, fetched_at, packer.unpack(body, most), _unsealed(key, derived, packer)
+    )
 
 
-def _is_broken(error: sqlite3.Error) -> bool:
-    """True when the file is at fault, not who else uses it, nor the disk."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
-    return isinstance(error, _NotADatabaseError) or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def _inode(path: Path) -> int | None:
-    try:
-        return path.stat().st_ino
-    except OSError:
+def _sealed(key: str, derived: bytes, packer: Packer) -> bytes | None:
+    """What is derived from the answer under that key, as it is stored: packed, behind a checksum of key and that."""
+    if not derived or len(derived) > MOST_DERIVED:
         return None
+    packed = packer.pack_any(derived)
+    return crc32(packed, crc32(key.encode())).to_bytes(_CHECKSUM, "big") + packed
 
 
-class _NotADatabaseError(sqlite3.DatabaseError):
-    """Raised when a file does not begin as SQLite's do."""
-
-
-def _refuse_foreign(path: Path) -> None:
-    """Looks without writing. A file without any table or identity is as good as an empty one.
-
-    Raises `ForeignFile` for one of another application or version, `sqlite3.Error` for one that is no database.
-    """
+def _unsealed(key: str, stored: bytes | None, packer: Packer) -> bytes:
+    """What `_sealed` was given; nothing when that is damaged: it is made again."""
+    if stored is None:
+        return b""
+    packed = stored[_CHECKSUM:]
+    if stored[:_CHECKSUM] != crc32(packed, crc32(key.encode())).to_bytes(_CHECKSUM, "big"):
+        return b""
     try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER)
-    except FileNotFoundError:
-        return
-    if not header:
-        return
-    if len(header) < _HEADER or not header.startswith(_MAGIC):
-        raise _NotADatabaseError("it is no SQLite file")
-    version, application = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
-    if (application, version) == (0, 0):
-        # Another process may be making it just now, or have done so in a write-ahead log.
-        application, version, tables = _seen_by_sqlite(path)
-        if (application, version, tables) == (0, 0, 0):
-            return
-    if application != APPLICATION_ID:
-        raise ForeignFile(f"{path} is not a response store: it belongs to another application")
-    if version != VERSION:
-        raise ForeignFile(
-            f"{path} is a response store of version {version}; this release knows version {VERSION}"
-        )
-
-
-def _seen_by_sqlite(path: Path) -> tuple[int, int, int]:
-    """Application, version and number of tables at one moment.
-
-    Read-only, so that not even another application's write-ahead log is touched.
-    """
-    with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-        connection.execute("BEGIN")
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return application, version, tables
-
-
-async def _connect_in_turn(path: Path, seconds: float) -> sqlite3.Connection:
-    """Waits for another process that is making the file: SQLite itself does not, when the journal's mode changes."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return _connect(path, seconds)
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-        await asyncio.sleep(_BUSY_LOOK)
-
-
-def _connect(path: Path, seconds: float) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=seconds, isolation_level=None)
-    try:
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in an empty file only
-        connection.executescript(_sql("schema"))
-        connection.execute("PRAGMA journal_mode = WAL").fetchone()
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}").fetchone()
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        return packer.unpack_any(packed, MOST_DERIVED)
+    except DamagedError:
+        return b""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
@@ -16,10 +20,12 @@ from scrapy.statscollectors import MemoryStatsCollector
 
 from carscraper.api.search_page import Listing
 from carscraper.items import Car
+from carscraper.responses import known_specs
 from carscraper.responses.known_specs import KnownSpec, KnownSpecs, weight
 from carscraper.spiders import cars
 from carscraper.spiders.cars import CarsSpider
 from scrapy_durable.responses.contract import StoredResponse
+from scrapy_durable.responses.sqlite import SqliteResponseStore
 
 SPEC = b'{"data":[[{"title":"a","attrs":[{"label":"x","value":"1"}]}]]}'
 GROUPS = [{"title": "a", "attrs": [{"label": "x", "value": "1"}]}]
@@ -37,6 +43,9 @@ class Store:
         self.asked.append(list(keys))
         found = self.keys & set(keys)
         return {key: StoredResponse(key, 200, "http://a.test/", self.fetched_at, SPEC) for key in found}
+
+    async def derive(self, made: Mapping[str, tuple[float, bytes]]) -> None:
+        assert made.keys() <= self.keys
 
 
 @pytest.fixture
@@ -155,6 +164,56 @@ def test_known_specs_are_let_go_when_they_weigh_too_much_together() -> None:
     for key in ("a", "a", "b", "c"):
         known.put(key, one)
     assert [known.get(key, 0.0) for key in "abc"] == [None, one, one]
+
+
+bodies = st.one_of(
+    st.sampled_from([SPEC, b'{"data": [[{"title": "a\\/b", "attrs": []}]]}', b'{"data":[[]]}']),
+    st.lists(st.recursive(st.none() | st.integers(0, 9) | st.text(), st.lists, max_leaves=3)).map(
+        lambda attrs: orjson.dumps({"data": [[{"title": "a", "attrs": attrs}]], "new": 1})
+    ),
+)
+
+
+@given(bodies)
+def test_what_was_made_of_an_answer_says_what_the_answer_does(body: bytes) -> None:
+    read = KnownSpec.read(200, body, 1e9)
+    stored = StoredResponse("a", 200, "http://a.test/", 1e9, body, read.derived(body))
+    made = KnownSpec.of(stored)
+    assert made is not None
+    assert made.specification.json == read.specification.json
+    assert made[1:] == read[1:]
+
+
+@pytest.mark.parametrize(
+    "derived", [b"", b"\x01", b"\x00" + KnownSpec.read(200, SPEC, 1e9).derived(SPEC)[1:]]
+)
+def test_what_another_release_has_made_is_not_used(derived: bytes) -> None:
+    assert KnownSpec.of(StoredResponse("a", 200, "http://a.test/", 1e9, SPEC, derived)) is None
+
+
+def test_a_stored_specification_is_read_once_for_all_crawls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that an earlier release has stored, and the absence of one costs nothing."""
+    read: list[bytes] = []
+    really = known_specs.read_specs
+    monkeypatch.setattr(known_specs, "read_specs", lambda *told: read.append(told[1]) or really(*told))
+
+    async def crawls() -> list[dict[str, KnownSpec]]:
+        store = SqliteResponseStore(tmp_path / "responses.sqlite")
+        await store.open()
+        await store.put("a", 200, "http://a.test/", SPEC)
+        await store.put("b", 200, "http://a.test/", b'{"data": 7}')
+        found = [await KnownSpecs().look_up(store, "ab", 0.0, math.inf) for _ in range(3)]
+        await store.close()
+        assert [unreadable for _, unreadable in found] == [1, 1, 1]
+        return [specs for specs, _ in found]
+
+    found = asyncio.run(crawls())
+    assert found[0] is not found[1]
+    assert [specs.keys() for specs in found] == [{"a"}] * 3
+    assert len({specs["a"].specification.json for specs in found}) == 1
+    assert read.count(SPEC) == 1
 
 
 def test_a_car_of_a_known_spec_has_groups_of_its_own() -> None:

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 import redis.asyncio
 
+from scrapy_durable.responses.contract import MOST_DERIVED, StoredResponse
 from scrapy_durable.responses.namespace import NamespaceStore
+from scrapy_durable.responses.packing import DamagedError
 from scrapy_durable.responses.redis import RedisResponseStore
-from scrapy_durable.signatures import Signer
+from scrapy_durable.responses.values import HEADER, Values
+from scrapy_durable.signatures import SIGNATURE, Signer
 
 KEY, URL = "k" * 32, "https://h/x"
 SIGNER = Signer(KEY, "responses\0{cars}")
@@ -60,6 +63,40 @@ def play(redis_server: Callable[[], Any]) -> Play:
         asyncio.run(asyncio.wait_for(whole(), 240))
 
     return run
+
+
+def test_what_is_derived_comes_back_only_where_it_is_signed(play: Play) -> None:
+    async def scenario(workers: Workers) -> None:
+        signed, plain = workers.store(), workers.store(None)
+        large = bytes(MOST_DERIVED + 1)
+        await signed.put("a", 200, URL, b"body", fetched_at=1.7e9, derived=b"made")
+        await signed.put("b", 200, URL, b"body", fetched_at=1.7e9, derived=large)
+        await plain.put("c", 200, URL, b"body", fetched_at=1.7e9, derived=b"made")
+        await signed.put("d", 200, URL, b"body", fetched_at=1.7e9, derived=b"made" * 1000)
+        for store, expected in (
+            (signed, {"a": b"made", "b": b"", "d": b"made" * 1000}),
+            (plain, {"a": b"", "b": b"", "c": b""}),
+            (signed, {"a": b"made", "b": b""}),
+        ):
+            found = await store.get_many(list(expected), math.inf)
+            assert {key: stored.derived for key, stored in found.items()} == expected
+            assert {stored.body for stored in found.values()} == {b"body"}
+        value = await workers.client.get(SHARED + "a")
+        await workers.client.set(SHARED + "a", value.replace(b"made", b"fake"))
+        assert await signed.get("a", math.inf) is None
+        assert workers.not_signed == 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("size", [0, 4, 2**31, 2**32 - 1])
+def test_a_forged_length_of_what_is_derived_is_damage(size: int) -> None:
+    answer = StoredResponse("a", 200, URL, 1.7e9, b"body", b"made")
+    value = Values(SIGNER).pack(answer, None)
+    start = HEADER + SIGNATURE
+    forged = value[:start] + size.to_bytes(4, "big") + value[start + 4 :]
+    with pytest.raises(DamagedError):
+        Values(None).unpack("a", None, forged, 100, 2e9)
 
 
 def test_what_was_put_with_the_key_comes_back(play: Play) -> None:

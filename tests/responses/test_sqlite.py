@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from scrapy_durable.exceptions import ConfigurationError, ForeignFile
-from scrapy_durable.responses.sqlite import APPLICATION_ID, SqliteResponseStore
+from scrapy_durable.responses.contract import MOST_DERIVED
+from scrapy_durable.responses.sqlite import SqliteResponseStore
+from scrapy_durable.responses.sqlite_file import APPLICATION_ID
 from tests.responses.conftest import Clock
+
+URL = "https://h/x"
 
 
 def opened(path):
@@ -193,3 +197,68 @@ def test_pruning_gives_space_back_to_the_disk(tmp_path):
 
     asyncio.run(scenario())
     assert path.stat().st_size <= 100_000
+
+
+def test_what_is_derived_stays_with_its_answer_and_goes_with_it(tmp_path):
+    clock = Clock()
+
+    async def scenario():
+        store = SqliteResponseStore(tmp_path / "responses.sqlite", clock=clock)
+        await store.open()
+
+        async def derived():
+            return {key: one.derived for key, one in (await store.get_many("abcd", math.inf)).items()}
+
+        await store.put("a", 200, URL, b"body", derived=b"made")
+        for key in "bcd":
+            await store.put(key, 200, URL, b"body")
+        earlier, clock.now = clock.now, clock.now + 1
+        await store.put("c", 200, URL, b"newer")
+        large = bytes(MOST_DERIVED + 1)
+        await store.derive(
+            {"b": (earlier, b"later" * 1000), "c": (earlier, b"too late"), "d": (earlier, large)}
+        )
+        assert await derived() == {"a": b"made", "b": b"later" * 1000, "c": b"", "d": b""}
+        await store.put("a", 200, URL, b"another")
+        assert (await derived())["a"] == b""
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "damaged", ["x'00'", "7", "'text'", "derived || x'00'", "(SELECT derived FROM response)"]
+)
+def test_damage_to_what_is_derived_leaves_the_answer(tmp_path, damaged):
+    path = tmp_path / "responses.sqlite"
+
+    async def scenario():
+        store = SqliteResponseStore(path)
+        await store.open()
+        await store.put("a", 200, URL, b"body", derived=b"of a")
+        await store.put("b", 200, URL, b"body", derived=b"made")
+        make(path, f"UPDATE response SET derived = {damaged} WHERE key = 'b'")
+        found = await store.get("b", math.inf)
+        await store.close()
+        return found
+
+    found = asyncio.run(scenario())
+    assert (found.body, found.derived) == (b"body", b"")
+
+
+def test_a_file_of_an_earlier_release_is_used_as_it_is_and_by_both(tmp_path):
+    path = tmp_path / "responses.sqlite"
+    opened(path)
+    make(path, "ALTER TABLE response DROP COLUMN derived")
+    put = "INSERT OR REPLACE INTO response (key, status, url, fetched_at, body) SELECT '{}', status, url, 2e9, body"
+
+    async def scenario():
+        store = SqliteResponseStore(path)
+        await store.open()
+        await store.put("a", 200, URL, b"body", derived=b"made")
+        make(path, put.format("b") + " FROM response", put.format("a") + " FROM response LIMIT 1")
+        found = await store.get_many("ab", math.inf)
+        await store.close()
+        return {key: (one.body, one.derived) for key, one in found.items()}
+
+    assert asyncio.run(scenario()) == {"a": (b"body", b""), "b": (b"body", b"")}

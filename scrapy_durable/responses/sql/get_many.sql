@@ -5,9 +5,13 @@
 -- :crawl_id  text: only what belongs to that crawl; null: only what belongs to none
 -- :most      bytes of a packed body that are read at most
 --
--- Rows: key, status, url, fetched_at, body; of a longer body its length. Writes nothing.
+-- :most_derived  bytes of what was made of an answer that are read at most
+--
+-- Rows: key, status, url, fetched_at, body, derived; of a longer body its length, of what is longer there null. Writes
+-- nothing.
 
-SELECT r.key, r.status, r.url, r.fetched_at, iif(length(r.body) > :most, length(r.body), r.body)
+SELECT r.key, r.status, r.url, r.fetched_at, iif(length(r.body) > :most, length(r.body), r.body),
+       iif(length(r.derived) <= :most_derived, CAST(r.derived AS BLOB), NULL)
 FROM json_each(:keys) AS wanted
 CROSS JOIN response AS r ON r.key = wanted.value
 WHERE r.fetched_at > :since AND r.crawl_id IS :crawl_id

@@ -14,7 +14,8 @@ CREATE TABLE IF NOT EXISTS response (
     status     INTEGER NOT NULL,     -- HTTP status
     url        TEXT NOT NULL,
     fetched_at REAL NOT NULL,        -- seconds since the epoch
-    body       BLOB NOT NULL         -- one Zstandard frame with length and checksum
+    body       BLOB NOT NULL,        -- one Zstandard frame with length and checksum
+    derived    BLOB                  -- null, or what its spider made of it: CRC-32 of key and rest, and that packed
 );
 
 CREATE INDEX IF NOT EXISTS response_of_crawl ON response (crawl_id) WHERE crawl_id IS NOT NULL;

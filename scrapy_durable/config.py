@@ -48,6 +48,7 @@ class Config:
     responses_max_kept: int
     item_log_max_bytes: int
     runs_file: Path | None
+    dashboard_token: str = field(repr=False)
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
@@ -77,6 +78,7 @@ class Config:
             responses_max_kept=values.whole("DURABLE_RESPONSES_MAX_KEPT", 1024, LARGEST),
             item_log_max_bytes=values.whole("DURABLE_ITEM_LOG_MAX_BYTES", 1024**2, 2**50),
             runs_file=_directory(values, "DURABLE_RUNS_FILE"),
+            dashboard_token=values.text("DURABLE_DASHBOARD_TOKEN"),
         )
 
     @property

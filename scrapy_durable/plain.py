@@ -133,6 +133,7 @@ def _passwords(settings: BaseSettings) -> Iterable[str]:
         for part in re.split(r"[\s,]+(?=\w+://)", text):
             yield from _password_of(part)
     yield str(settings.get("DURABLE_QUEUE_KEY") or "")
+    yield str(settings.get("DURABLE_DASHBOARD_TOKEN") or "")
     parameters = settings.getdict("REDIS_PARAMS")
     if isinstance(parameters, Mapping) and parameters.get("password"):
         yield str(parameters["password"])

@@ -96,6 +96,14 @@ its feeds, and is stopped when they are written at its end.
 DURABLE_RUNS_FILE = os.environ.get("DURABLE_RUNS_FILE", "")
 """The file in which each run leaves a line. Empty: `runs.jsonl` in `JOBDIR`, and none without."""
 
+DURABLE_DASHBOARD_TOKEN = os.environ.get("DURABLE_DASHBOARD_TOKEN", "")
+"""What `scrapy dashboard` asks for before it replays a dead letter: 16 characters or more. Empty: the pages are for
+reading, and for this machine only. Set it in the environment.
+"""
+
+DURABLE_DASHBOARD_TABS: list[str] = []
+"""Pages that a project adds to `scrapy dashboard`: classes as `scrapy_durable.dashboard.tabs.Tab`, or import paths."""
+
 DURABLE_REPORTED_STATS = {"kept": "item_scraped_count", "requests": "downloader/request_count"}
 """Which stats a worker reports to the others, by the name that they have there: whole numbers, 16 at most. `kept` are
 the items passed on, `total` those that there are, as far as the site tells.

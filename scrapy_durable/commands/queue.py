@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import orjson
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
-from scrapy.spiderloader import get_spider_loader
 
 from scrapy_durable.exceptions import (
     ConfigurationError,
@@ -22,10 +21,11 @@ from scrapy_durable.exceptions import (
     FrontierRefused,
     OtherRelease,
 )
-from scrapy_durable.frontier.build import build_frontier, is_resumable, is_shared
+from scrapy_durable.frontier.build import build_frontier, is_shared
 from scrapy_durable.frontier.contract import DeadLetter, Frontier
 from scrapy_durable.operating import LONGEST_PAUSE, USUAL_PAUSE, find, pause, push, resume
 from scrapy_durable.plain import plain, plain_json, show
+from scrapy_durable.reaching import Reach, check_place, has_jobdir, only_spider
 from scrapy_durable.status.document import status_document
 from scrapy_durable.status.life import key_text, life_lines
 from scrapy_durable.status.lines import status_lines
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from scrapy_durable.status.report import Report
 
-_NO_PLACE = "set REDIS_URL or JOBDIR: without, the queue lives and dies with its crawl"
 _BETWEEN_LOOKS = 1.0
 """Seconds."""
 _LIVELY = 60.0
@@ -105,7 +104,7 @@ class Command(ScrapyCommand):
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
             _check(opts)
-            spider = opts.spider or _only_spider(self.settings)
+            spider = opts.spider or only_spider(self.settings)
             if action == "watch":
                 asyncio.run(_watch(self.settings, spider))
                 return
@@ -124,28 +123,14 @@ def _check(opts: argparse.Namespace) -> None:
         raise ConfigurationError(f"--limit: 0 or more, not {opts.limit}")
 
 
-def _only_spider(settings: BaseSettings) -> str:
-    names = sorted(get_spider_loader(settings).list())
-    if len(names) != 1:
-        raise ConfigurationError(
-            f"name a spider with --spider: {', '.join(names) or 'this project has none'}"
-        )
-    return names[0]
-
-
 def _frontier(settings: BaseSettings, spider: str) -> Frontier:
     """The frontier that outlives its crawls; `ConfigurationError` when the settings name none."""
-    if not is_resumable(settings):
-        raise ConfigurationError(_NO_PLACE)
-    if not is_shared(settings) and not _has_jobdir(settings):
+    check_place(settings)
+    if not is_shared(settings) and not has_jobdir(settings):
         show(sys.stderr, f"no crawl: there is no {Path(settings['JOBDIR']).absolute()}")
         settings = settings.copy()
         settings.set("JOBDIR", None, "cmdline")  # an empty frontier in memory: a look makes nothing
     return build_frontier(settings, worker="scrapy-queue", spider=spider)
-
-
-def _has_jobdir(settings: BaseSettings) -> bool:
-    return Path(settings["JOBDIR"]).is_dir()
 
 
 async def _act(
@@ -157,7 +142,7 @@ async def _act(
             report = await _report(frontier, settings, opts.limit)
             show(sys.stdout, *(_json(status_document(report)) if opts.json else status_lines(report)))
         elif action == "show":
-            element = await find(frontier, settings, opts.spider or _only_spider(settings), names[0])
+            element = await find(frontier, settings, opts.spider or only_spider(settings), names[0])
             show(sys.stdout, *life_lines(element, (await frontier.status()).now))
         elif action == "dead":
             letters = await frontier.dead_letters(opts.limit)
@@ -169,7 +154,7 @@ async def _act(
                 return 1
             show(sys.stdout, f"{await frontier.drop_dead()} dead letters are gone")
         elif action == "push":
-            spider = opts.spider or _only_spider(settings)
+            spider = opts.spider or only_spider(settings)
             said = await push(
                 frontier, settings, spider, names[0], callback=opts.callback, priority=opts.priority
             )
@@ -191,28 +176,18 @@ async def _act(
 
 
 async def _watch(settings: BaseSettings, spider: str) -> None:
-    """Until Ctrl-C. A file is opened for each look, since it may be made, replaced and removed meanwhile."""
-    if not is_resumable(settings):
-        raise ConfigurationError(_NO_PLACE)
+    """Until Ctrl-C."""
+    reach = Reach(settings, spider, name="scrapy-queue")
     looker = build_looker(settings)
-    shared = build_frontier(settings, worker="scrapy-queue", spider=spider) if is_shared(settings) else None
 
     async def look() -> Report:
-        if shared is not None:
-            return await looker.look(shared, LEASES)
-        if not _has_jobdir(settings):
-            return nothing_seen()
-        frontier = build_frontier(settings, worker="scrapy-queue", spider=spider)
-        try:
-            return await looker.look(frontier, LEASES)
-        finally:
-            await frontier.close()
+        async with reach.frontier() as frontier:
+            return nothing_seen() if frontier is None else await looker.look(frontier, LEASES)
 
     try:
         await Watch(look, sys.stdout, spider).run()
     finally:
-        if shared is not None:
-            await shared.close()
+        await reach.close()
 
 
 async def _report(frontier: Frontier, settings: BaseSettings, leases: int) -> Report:

@@ -7,11 +7,10 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import IO
 
-from scrapy_durable.exceptions import FrontierUnavailable
-from scrapy_durable.status.report import Report, nothing_seen
+from scrapy_durable.status.moments import Moments
+from scrapy_durable.status.report import Report
 from scrapy_durable.status.screen import Moment, frame, one_line
 
 LEASES = 20
@@ -24,8 +23,6 @@ _SHARE = 50
 """
 _LONGEST_WAIT = 5.0
 """Seconds: nobody watches a screen that stands still for longer."""
-_TIMEOUT = 3.0
-"""Seconds that a look may take before it is said that nobody answers."""
 _BEGIN, _END = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """A screen of its own without a cursor, and back."""
 _HOME, _REST_OF_LINE, _REST = "\x1b[H", "\x1b[K", "\x1b[J"
@@ -43,10 +40,9 @@ class Watch:
     """Shows what `look` gives, as it comes, on `stream`; `what` says whose crawl it is."""
 
     def __init__(self, look: Callable[[], Awaitable[Report]], stream: IO[str], what: str) -> None:
-        self._look = look
+        self._moments = Moments(look)
         self._stream = stream
         self._what = what
-        self._moment: Moment | None = None
         self._has_screen = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._colours = "NO_COLOR" not in os.environ
 
@@ -64,7 +60,9 @@ class Watch:
             unanswered = 0
             every = _SCREEN_EVERY if self._has_screen else _LINES_EVERY
             while not enough.is_set():
-                spent = await self._step()
+                spent = await self._moments.next()
+                if self._moments.last is not None:
+                    self._show(self._moments.last)
                 unanswered = unanswered + 1 if spent is None else 0
                 try:
                     async with asyncio.timeout(wait_between(every, spent or 0.0, unanswered)):
@@ -76,38 +74,8 @@ class Watch:
         finally:
             if self._has_screen:
                 self._write(_END)
-                if self._moment is not None:
-                    self._write(f"{one_line(self._moment)}\n")
-
-    async def _step(self) -> float | None:
-        """Look, and show it; returns the seconds that the look took, None when it was not answered."""
-        began = time.monotonic()
-        spent = None
-        try:
-            async with asyncio.timeout(_TIMEOUT):
-                report = await self._look()
-        except (FrontierUnavailable, TimeoutError) as error:
-            self._note_lost(str(error) or f"no answer in {_TIMEOUT:g} s")
-        else:
-            self._note(report)
-            spent = time.monotonic() - began
-        if self._moment is not None:
-            self._show(self._moment)
-        return spent
-
-    def _note(self, report: Report) -> None:
-        before = self._moment
-        ended = None
-        if before is not None and report.status.crawl_id is None:
-            ended = before.ended or (before.report if before.report.status.crawl_id is not None else None)
-        self._moment = Moment(report, ended)
-
-    def _note_lost(self, why: str) -> None:
-        if self._moment is None:
-            self._moment = Moment(nothing_seen(), lost_since=time.time(), lost_why=why)
-        else:
-            since = time.time() if self._moment.lost_since is None else self._moment.lost_since
-            self._moment = replace(self._moment, lost_since=since, lost_why=why)
+                if self._moments.last is not None:
+                    self._write(f"{one_line(self._moments.last)}\n")
 
     def _show(self, moment: Moment) -> None:
         if not self._has_screen:

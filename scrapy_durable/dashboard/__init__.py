@@ -1,0 +1,1 @@
+"""`scrapy dashboard`: the status of a crawl as pages in a browser."""

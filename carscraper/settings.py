@@ -179,6 +179,8 @@ DURABLE_REPORTED_STATS = {
     "total": "catalogue/total",
 }
 
+DURABLE_DASHBOARD_TABS = ["carscraper.dashboard.page.CarsTab"]  # what the crawl has brought
+
 # Speed
 
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"

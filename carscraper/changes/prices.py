@@ -190,7 +190,7 @@ class _History:
             return
         if head.kind == REMOVED:
             self._end(row, head.at, removed_at=head.at)
-        elif row.price != _cells({"price": values.get("after")})[-1]:
+        elif row.price != told_of({"price": values.get("after")})[-1]:
             self._end(row, head.at)
             self._begin(head.listing, {**car, "price": values.get("after")}, PRICE, (head.at, head.run))
 
@@ -213,7 +213,7 @@ class _History:
     def _begin(
         self, listing: str, car: Mapping[str, Any], kind: str, when: tuple[str, str] | None = None
     ) -> _Row:
-        cells = _cells(car)
+        cells = told_of(car)
         since, run = when or self._first or (None, None)
         place = self._index.execute(_INSERT, (self._chapter, listing, *cells, kind, since, run)).lastrowid
         return _Row(place or 0, cells[-1], is_over=False)
@@ -230,8 +230,8 @@ class _Row(NamedTuple):
     is_over: bool
 
 
-def _cells(car: Mapping[str, Any]) -> tuple[str | None, str | None, int | None, int | None]:
-    """Make, model, year and price, read as those of any row."""
+def told_of(car: Mapping[str, Any]) -> tuple[str | None, str | None, int | None, int | None]:
+    """Make, model, year and price in rand, read as those of any row."""
     row = typed_row(car, _OF_NO_SPECIFICATION)
     return row.make, row.model, row.year, row.price_zar
 

@@ -1,0 +1,1 @@
+"""The dashboard's page about cars, from `cars.json` and `changes.jsonl`."""

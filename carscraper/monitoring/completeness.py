@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from scrapy.exceptions import NotConfigured
@@ -173,7 +174,7 @@ class Completeness(Lifecycle[Verdict]):
             resumable = scheduler is not None and scheduler.identity.resumable
             verdict = going_on(verdict, unfinished) if resumable else cut_short(verdict)
         if verdict.complete and _cars_spider(self._crawler).reads_all:
-            seen = {listing for page in reading.pages for listing in page.ids}.union(kept.newest)
+            seen = chain(kept.newest, chain.from_iterable(page.ids for page in reading.pages))
             began, now = begin_time(self._archive.crawl_id), utc(crawl_clock(self._crawler)())
             await self._deliveries.mark_removed(seen, began, now)
         verdict = delivered(verdict, self._deliveries.undelivered, elsewhere)

@@ -61,8 +61,9 @@ class Deliveries:
 
     async def mark_removed(self, seen: Iterable[str], begun_at: str, removed_at: str) -> None:
         """Have the listings marked that a complete crawl has not seen, and wait for it."""
-        listings = sorted(seen)
-        for store in remote_stores(self._crawler):
+        stores = remote_stores(self._crawler)
+        listings = sorted(set(seen)) if stores else []
+        for store in stores:
             store.mark_removed(listings, begun_at, removed_at)
         await self.wait()
 

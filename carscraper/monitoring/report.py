@@ -29,10 +29,13 @@ _LISTED = 1000
 def read_ledger(archive: Archive) -> Reading:
     """What the crawl has noted. Raises `BatchDamaged`."""
     pages, aside, odd = [], [], []
+    specs: dict[str, str] = {}  # a specification is named by many pages
     for entry in archive.ledger():
         match entry["kind"]:
             case "PageRead":
-                pages.append(PageRead(**entry["item"]))
+                page = PageRead(**entry["item"])
+                page.specs = [specs.setdefault(spec, spec) for spec in page.specs]
+                pages.append(page)
             case "OddSpec":
                 odd.append(OddSpec(**entry["item"]))
             case _:

@@ -150,21 +150,21 @@ def reach_verdict(
 ) -> Verdict:
     """The verdict on a crawl that has ended.
 
-    `kept` holds ids, `spec_missing` those kept without a specification that could not be had. `unfinished` counts
-    requests that nobody has made yet, `dead_letters` those given up when `given_up` may lack some, `unserializable`
-    those that were refused by the scheduler; any of them makes the crawl incomplete. No page was asked for at the
-    place `most` or beyond. With a `limit`, what counts is that every listing named was kept. `max_drift` is the share
-    of what cannot be used above which the API counts as changed; with `freeze`, nothing may depart from the known
-    shape.
+    `kept` holds ids, each once, `spec_missing` those kept without a specification that could not be had. `unfinished`
+    counts requests that nobody has made yet, `dead_letters` those given up when `given_up` may lack some,
+    `unserializable` those that were refused by the scheduler; any of them makes the crawl incomplete. No page was asked
+    for at the place `most` or beyond. With a `limit`, what counts is that every listing named was kept. `max_drift` is
+    the share of what cannot be used above which the API counts as changed; with `freeze`, nothing may depart from the
+    known shape.
     """
     reading = _believed(reading)
     last = reading.pass_number(reading.passes)
-    named = {listing for page in reading.pages for listing in page.ids}
+    not_kept = {listing for page in reading.pages for listing in page.ids if listing not in kept}
     aside = _still_aside(reading.set_aside, kept)
     aside_ids = {item.id for item in aside if item.id}
-    missing = sorted(named.difference(kept, aside_ids))
+    missing = sorted(not_kept.difference(aside_ids))
     told = next((page.total for page in last if page.total is not None), None)
-    expected = len(named.union(kept)) if limit or told is None else told
+    expected = len(kept) + len(not_kept) if limit or told is None else told
     refused: dict[str, set[str | None]] = {}
     for item in reading.set_aside:
         if item.store:

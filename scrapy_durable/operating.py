@@ -156,11 +156,19 @@ def _host(url: str) -> str:
 
 
 def _crawler(settings: BaseSettings, spider: str) -> Crawler:
+    """With the settings of its crawl: also those of the spider and of all add-ons."""
     try:
         kind = get_spider_loader(settings).load(spider)
     except KeyError as error:
         raise ConfigurationError(f"this project has no spider {spider}") from error
-    return Crawler(kind, Settings(settings))
+    crawler = Crawler(kind, Settings(settings))
+    try:
+        crawler.addons.load_settings(crawler.settings)
+    except ConfigurationError:
+        raise
+    except Exception as error:  # whatever a project's own code may raise
+        raise ConfigurationError(f"an add-on cannot be used: {type(error).__name__}: {error}") from error
+    return crawler
 
 
 def _key(crawler: Crawler, request: Request) -> Key:

@@ -96,10 +96,27 @@ class Pages(scrapy.Spider):
         yield {"by": "parse_other", "url": response.url}
 """
 
+WITHOUT_SESSION = """
+import scrapy
+from scrapy.utils.request import RequestFingerprinter
+
+class Fingerprinter(RequestFingerprinter):
+    def fingerprint(self, request):
+        return super().fingerprint(request.replace(url=request.url.partition("&session=")[0]))
+
+class Addon:
+    def update_settings(self, settings):
+        if settings.getbool("NO_ADDON"):
+            raise RuntimeError("no licence")
+        settings.set("REQUEST_FINGERPRINTER_CLASS", Fingerprinter, "addon")
+"""
+
 
 def test_a_pushed_address_is_crawled_by_the_method_that_was_named(tmp_path: Path) -> None:
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
-    settings = ["ADDONS = {'scrapy_durable.Addon': 500}", "SPIDER_MODULES = ['spiders']", "JOBDIR = 'job'"]
+    addons = "ADDONS = {'scrapy_durable.Addon': 500, 'without_session.Addon': 600}"
+    (tmp_path / "without_session.py").write_text(WITHOUT_SESSION)
+    settings = [addons, "SPIDER_MODULES = ['spiders']", "JOBDIR = 'job'"]
     (tmp_path / "settings.py").write_text("\n".join(settings))
     (tmp_path / "spiders.py").write_text(SPIDER)
     scrapy = [sys.executable, "-m", "scrapy"]
@@ -118,6 +135,8 @@ def test_a_pushed_address_is_crawled_by_the_method_that_was_named(tmp_path: Path
                 )  # type: ignore[call-overload]
                 return done.returncode, done.stdout + done.stderr
 
+            status, said = pushed(f"{address}/robots.txt?hang&session=2")
+            assert (status, "is leased, done or dead: nothing has changed" in said) == (1, True), said
             one, two = f"{address}/robots.txt?1", f"{address}/robots.txt?2"
             assert pushed(one) == (0, f"queued: {one}\n")
             assert pushed(two, "--callback", "parse_other", "--priority", "5") == (0, f"queued: {two}\n")
@@ -135,6 +154,8 @@ def test_a_pushed_address_is_crawled_by_the_method_that_was_named(tmp_path: Path
             assert (status, "is leased, done or dead: nothing has changed" in said) == (1, True), said
             refused = "error: the spider pages cannot be made without arguments: RuntimeError: no such luck\n"
             assert pushed(one, "-s", "BROKEN=1") == (2, refused)
+            refused = "error: an add-on cannot be used: RuntimeError: no licence\n"
+            assert pushed(one, "-s", "NO_ADDON=1") == (2, refused)
             assert pushed(one, "--spider", "nobody") == (2, "error: this project has no spider nobody\n")
 
             def act(*arguments: str) -> str:

@@ -54,6 +54,8 @@ class Config:
     max_listings: int
     max_drift: float
     min_kept_share: float
+    min_fill_share: float
+    max_removed_share: float
     schema_contract: str
     """`evolve` or `freeze`."""
     spool_max_bytes: int
@@ -91,6 +93,8 @@ class Config:
             max_listings=values.whole("CARS_MAX_LISTINGS", 1, 999_999_999),
             max_drift=values.fraction("CARS_MAX_DRIFT", 0.0, 1.0),
             min_kept_share=values.fraction("CARS_MIN_KEPT_SHARE", 0.0, 1.0),
+            min_fill_share=values.fraction("CARS_MIN_FILL_SHARE", 0.0, 1.0),
+            max_removed_share=values.fraction("CARS_MAX_REMOVED_SHARE", 0.0, 1.0),
             schema_contract=values.one_of("CARS_SCHEMA_CONTRACT", "evolve", "freeze"),
             spool_max_bytes=values.whole("CARS_SPOOL_MAX_BYTES", 0, 2**50),
             store_timeout=values.fraction("CARS_STORE_TIMEOUT", 0, 86_400),

@@ -85,6 +85,16 @@ believed. Half: cars are sold and entered a few in a hundred a day, and what tak
 0 accepts what there is; meant for one run.
 """
 
+CARS_MIN_FILL_SHARE = os.environ.get("CARS_MIN_FILL_SHARE", "0.8")
+"""Share, 0 to 1, of the listings that have make, model, year and price, below which a monitor finds something; what
+`CARS_LEAVE_OUT` leaves out aside. Nearly all of them have each. 0: it never does.
+"""
+
+CARS_MAX_REMOVED_SHARE = os.environ.get("CARS_MAX_REMOVED_SHARE", "0.2")
+"""Share, 0 to 1, of the listings of before that a crawl of the whole catalogue may find removed until a monitor finds
+that unusual: a week's worth of sales. 1: it never does.
+"""
+
 CARS_SPOOL_MAX_BYTES = os.environ.get("CARS_SPOOL_MAX_BYTES", str(1024**3))
 """Bytes on disk at most, for each worker and database, of records that wait for it: three catalogues. When they
 are used up, the crawl waits.

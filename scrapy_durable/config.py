@@ -49,6 +49,12 @@ class Config:
     item_log_max_bytes: int
     runs_file: Path | None
     dashboard_token: str = field(repr=False)
+    monitors: tuple[str, ...]
+    monitor_runs: int
+    monitor_bounds: dict[str, float]
+    """Those that are not switched off."""
+    notify: tuple[str, ...] = field(repr=False)  # they hold tokens
+    notify_timeout: float
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
@@ -79,6 +85,11 @@ class Config:
             item_log_max_bytes=values.whole("DURABLE_ITEM_LOG_MAX_BYTES", 1024**2, 2**50),
             runs_file=_directory(values, "DURABLE_RUNS_FILE"),
             dashboard_token=values.text("DURABLE_DASHBOARD_TOKEN"),
+            monitors=values.several("DURABLE_MONITORS"),
+            monitor_runs=values.whole("DURABLE_MONITOR_RUNS", 0, 1000),
+            monitor_bounds=values.bounds("DURABLE_MONITOR_BOUNDS", defaults.DURABLE_MONITOR_BOUNDS),
+            notify=values.words("DURABLE_NOTIFY"),
+            notify_timeout=values.fraction("DURABLE_NOTIFY_TIMEOUT", 1, 600),
         )
 
     @property

@@ -36,6 +36,8 @@ class CrawlNumbers:
     total: int
     """Items that there are; 0 when no worker was told."""
     requests: int
+    failed: int = 0
+    """Downloads that brought no answer, or a status from 400 on."""
 
 
 def crawl_numbers(workers: Collection[WorkerStatus], own: str, mine: Mapping[str, int]) -> CrawlNumbers:
@@ -44,7 +46,10 @@ def crawl_numbers(workers: Collection[WorkerStatus], own: str, mine: Mapping[str
     total = mine.get(TOTAL, 0) or max(report.get(TOTAL, 0) for report in reports)
     kept = sum(report.get(KEPT, 0) for report in reports)
     return CrawlNumbers(
-        min(kept, total) if total else kept, total, sum(one.get(REQUESTS, 0) for one in reports)
+        min(kept, total) if total else kept,
+        total,
+        sum(one.get(REQUESTS, 0) for one in reports),
+        sum(worker.report.get(FAILED, 0) for worker in workers),
     )
 
 

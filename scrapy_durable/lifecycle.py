@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import orjson
 from scrapy import signals
 
-from scrapy_durable.crawl_numbers import others_live
+from scrapy_durable.crawl_numbers import CrawlNumbers, crawl_numbers, others_live
 from scrapy_durable.engine import finish_before_closing
 from scrapy_durable.exceptions import FrontierLost, FrontierUnavailable, cause
 from scrapy_durable.frontier.build import is_shared
@@ -80,6 +80,8 @@ class Lifecycle(ABC, Generic[V]):
         self.verdict: V | None = None
         self.failure: str | None = None
         """What failed while the crawl was finished, on one line."""
+        self.numbers: CrawlNumbers | None = None
+        """Of the whole crawl, on the worker that was elected to finish it."""
         self._stored = Stored()
         self.is_at_work = False
         """True once the spider was opened, unless the scheduler keeps no leases: then nobody knows what is missing."""
@@ -213,8 +215,12 @@ class Lifecycle(ABC, Generic[V]):
     async def _conclude_as_elected(self, scheduler: FrontierScheduler) -> None:
         """Nothing, when something was queued meanwhile, by this worker or another."""
         verdict = await self._finish(scheduler)
-        if verdict is None or not scheduler.ended or not await self._is_elected(scheduler):
+        if verdict is None or not scheduler.ended:
             return
+        elected, workers = await asyncio.gather(self._is_elected(scheduler), scheduler.frontier.workers())
+        if not elected:
+            return
+        self.numbers = crawl_numbers(workers, scheduler.worker.name, scheduler.worker.own_numbers)
         self._adopt(verdict)
         await scheduler.frontier.publish_verdict(self._serialize(verdict))
         await self._store_items(scheduler, verdict)

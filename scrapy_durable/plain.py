@@ -134,9 +134,18 @@ def _passwords(settings: BaseSettings) -> Iterable[str]:
             yield from _password_of(part)
     yield str(settings.get("DURABLE_QUEUE_KEY") or "")
     yield str(settings.get("DURABLE_DASHBOARD_TOKEN") or "")
+    yield from _of_addresses(settings.get("DURABLE_NOTIFY"))
     parameters = settings.getdict("REDIS_PARAMS")
     if isinstance(parameters, Mapping) and parameters.get("password"):
         yield str(parameters["password"])
+
+
+def _of_addresses(value: object) -> Iterable[str]:
+    """Whom to tell: all of an address but its kind may be a token."""
+    addresses = value if isinstance(value, list | tuple) else str(value or "").split()
+    for address in map(str, addresses):
+        yield address
+        yield address.partition("://")[2]
 
 
 def _is_address(value: object) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from scrapy_durable.exceptions import DurableError
 from scrapy_durable.lifecycle import Lifecycle
@@ -17,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 _FEED_FAILED = "feedexport/failed_count/"
 """What the names of Scrapy's stats of feeds that could not be stored begin with."""
+_arguments: WeakKeyDictionary[Crawler, Mapping[str, Any]] = WeakKeyDictionary()
 
 
 def run(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any) -> int:
@@ -26,6 +29,7 @@ def run(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any) -> int:
     the log, without a traceback.
     """
     show_plainly(crawler.settings)
+    _arguments[crawler] = arguments
     failed: list[BaseException] = []
     running: Any = process.crawl(crawler, **arguments)
     if hasattr(running, "addErrback"):
@@ -60,6 +64,11 @@ def exit_status(crawler: Crawler) -> int:
     if any(name.startswith(_FEED_FAILED) for name in crawler.stats.get_stats()):
         return 1
     return 0 if lifecycle.is_complete else 1
+
+
+def arguments_of(crawler: Crawler) -> Mapping[str, Any]:
+    """What the spider was given; nothing where somebody else than `run` runs it."""
+    return _arguments.get(crawler, {})
 
 
 def lifecycle_of(crawler: Crawler) -> Lifecycle[Any] | None:

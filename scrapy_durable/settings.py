@@ -104,6 +104,41 @@ reading, and for this machine only. Set it in the environment.
 DURABLE_DASHBOARD_TABS: list[str] = []
 """Pages that a project adds to `scrapy dashboard`: classes as `scrapy_durable.dashboard.tabs.Tab`, or import paths."""
 
+DURABLE_MONITORS = os.environ.get("DURABLE_MONITORS", "")
+"""Monitors of the project's own beside the core's, by import path, separated by commas; see
+`scrapy_durable/runs/monitors.py`. Each is called with a run and those before it.
+"""
+
+DURABLE_MONITOR_RUNS = os.environ.get("DURABLE_MONITOR_RUNS", "10")
+"""How many complete runs a run is compared with, 1 to 1000: the last ones, by their median, so that one odd run changes
+little. 0: none is, and no monitor runs.
+"""
+
+DURABLE_MONITOR_BOUNDS = {
+    "kept_min": 0.7,
+    "kept_max": 3.0,
+    "fill_min": 0.7,
+    "requests_max": 5.0,
+    "seconds_max": 5.0,
+    "failed_max": 0.1,
+    "dead_max": 0.01,
+}
+"""From where on the core's monitors find something: `kept`, `fill` (of each field), `requests` and `seconds` as
+multiples of the median, `failed` and `dead` as shares of the requests beyond the median. None switches one off; what is
+not named stays as it is here. Wide: a site changes by a few in a hundred a day, and a response store makes the second
+crawl three times as quick as the first.
+"""
+
+DURABLE_NOTIFY = os.environ.get("DURABLE_NOTIFY", "")
+"""Whom to tell when something is wrong with a run: addresses as Apprise has them, separated by white space, or a list.
+They are secrets: set them in the environment.
+"""
+
+DURABLE_NOTIFY_TIMEOUT = os.environ.get("DURABLE_NOTIFY_TIMEOUT", "30")
+"""Seconds, 1 to 600, that sending may take, all addresses together: as long as a slow mail server. The end of a run
+waits no longer.
+"""
+
 DURABLE_REPORTED_STATS = {"kept": "item_scraped_count", "requests": "downloader/request_count"}
 """Which stats a worker reports to the others, by the name that they have there: whole numbers, 16 at most. `kept` are
 the items passed on, `total` those that there are, as far as the site tells.

@@ -61,6 +61,30 @@ class Values:
             return tuple(str(item) for item in value)
         return tuple(str(value or "").replace(",", " ").split())
 
+    def words(self, name: str) -> tuple[str, ...]:
+        """A list, or a string whose values are separated by white space alone: addresses may hold commas."""
+        value = self[name]
+        values = value if isinstance(value, list | tuple) else str(value or "").split()
+        return tuple(str(item) for item in values if str(item))
+
+    def bounds(self, name: str, known: Mapping[str, float]) -> dict[str, float]:
+        """Numbers from 0 by the known names, as a dictionary or in JSON, those known for what is not named; without
+        what is None.
+        """
+        value = self[name]
+        try:
+            found = orjson.loads(value) if isinstance(value, str | bytes) else dict(value or {})  # type: ignore[call-overload]
+        except (orjson.JSONDecodeError, TypeError, ValueError):
+            found = None
+        if not isinstance(found, dict):
+            raise ConfigurationError(f"{name}: an object of numbers in JSON is needed, not {value!r}")
+        for key, bound in found.items():
+            if key not in known:
+                raise ConfigurationError(f"{name}: there is no {key!r}, but {', '.join(known)}")
+            if bound is not None and (type(bound) not in (int, float) or not 0 <= bound < math.inf):
+                raise ConfigurationError(f"{name}: {key} has to be a number from 0, or null, not {bound!r}")
+        return {key: bound for key, bound in {**known, **found}.items() if bound is not None}
+
     def secret(self, name: str) -> str:
         """A key, or "" for none; the message does not repeat it."""
         secret = str(self[name] or "")

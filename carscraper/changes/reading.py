@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -44,6 +45,22 @@ def time_of(text: str) -> str:
     except (ValueError, OverflowError) as error:
         raise ConfigurationError(f"{text!r} is neither the id of a run nor a date: 2026-11-20") from error
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def last_run(path: Path) -> dict[str, Any]:
+    """The last line of a run: its crawl under `run`, its `listings`, how many were `removed`, `added` and so on; empty
+    where there is none, or it is damaged. Raises `OSError`.
+    """
+    last = b"{}"
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        for line in file:
+            if (head := head_of(line)) and head.kind == RUN:
+                last = line
+    try:
+        run = orjson.loads(last)
+    except orjson.JSONDecodeError:
+        return {}
+    return run if isinstance(run, dict) else {}
 
 
 def read_changes(path: Path, wanted: Wanted, damaged: Callable[[int], None]) -> Iterator[tuple[int, bytes]]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from carscraper.monitoring.history import cars_runs_file
 from scrapy_durable.commands.runs import Command as CoreCommand
+
+if TYPE_CHECKING:
+    from scrapy_durable.runs.file import Run
 
 
 class Command(CoreCommand):
@@ -18,3 +22,8 @@ class Command(CoreCommand):
         if self.settings is None:
             raise RuntimeError("a command runs through scrapy.cmdline")
         return cars_runs_file(self.settings)
+
+    def counts(self, run: Run) -> bool:
+        """A search, or a crawl with a limit, is none of the whole catalogue."""
+        arguments = run.get("arguments")
+        return not isinstance(arguments, dict) or not arguments.keys() - {"_job"}

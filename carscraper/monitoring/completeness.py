@@ -77,7 +77,7 @@ class Completeness(Lifecycle[Verdict]):
         """True from when nothing is waited for any more: then the files are written, whoever stops the process."""
         self._requests = 0
         """Made by all workers of the crawl; 0 before that was looked up."""
-        self._report = RunReport(crawler)
+        self.run_report = RunReport(crawler)
         self._dead_letters = 0
         """Of a crawl that was stopped: the frontier's count, where not all of them are at hand."""
 
@@ -184,7 +184,7 @@ class Completeness(Lifecycle[Verdict]):
         status = "complete" if verdict.complete else "incomplete"
         why = stopped or ("api_changed" if verdict.api_changed else None)
         found = self._of_run | {"published": published, **reported(verdict, self._dead_letters)}
-        await self._report.write(self._archive, f"stopped: {why}" if why else status, found)
+        await self.run_report.write(self._archive, f"stopped: {why}" if why else status, found)
         can_go_on = (stopped or verdict.given_up) and scheduler and scheduler.identity.resumable
         for left_alone in [] if can_go_on else await asyncio.to_thread(self._archive.end):
             logger.warning("Left the batches of another crawl alone: %s", left_alone)
@@ -192,7 +192,7 @@ class Completeness(Lifecycle[Verdict]):
 
     async def _report_stored(self) -> None:
         """Once more in `run.json`: it was written before the feeds were."""
-        await self._report.write_stored(self._archive, self._stored.missing)
+        await self.run_report.write_stored(self._archive, self._stored.missing)
 
     def _say(self, verdict: Verdict) -> None:
         stats = self._crawler.stats
@@ -218,7 +218,7 @@ class Completeness(Lifecycle[Verdict]):
         """The verdict in words; of a search, that it found nothing, and where its records are."""
         if self.verdict is None or self.failure is not None:
             return super().summary()
-        said = summary(self.verdict, self._stored.missing, self._report.feeds)
+        said = summary(self.verdict, self._stored.missing, self.run_report.feeds)
         search = search_of(_cars_spider(self._crawler))
         if search.reads_all:
             return said
@@ -229,7 +229,7 @@ class Completeness(Lifecycle[Verdict]):
 
     async def _report_failure(self) -> None:
         found = self._of_run | {"published": None, "complete": False, "reasons": [self.failure]}
-        await self._report.write(self._archive, "failed", found)
+        await self.run_report.write(self._archive, "failed", found)
 
     async def _stopped(self, reason: str) -> Verdict | None:
         scheduler = frontier_scheduler(self._crawler)

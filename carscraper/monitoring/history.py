@@ -7,9 +7,13 @@ from itertools import filterfalse, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from carscraper.changes.log import CHANGES_JSONL
+from carscraper.changes.reading import last_run
 from carscraper.config import Config
 from carscraper.export.feeds import Feeds
 from carscraper.items import Car, Cars
+from carscraper.monitoring.completeness import Completeness
+from carscraper.monitoring.monitors import FillRates, Removals
 from carscraper.monitoring.verdict import Verdict
 from scrapy_durable.running import lifecycle_of
 from scrapy_durable.runs.extension import RUNS_JSONL, RunHistory, runs_file
@@ -17,6 +21,8 @@ from scrapy_durable.runs.extension import RUNS_JSONL, RunHistory, runs_file
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
+
+    from scrapy_durable.runs.monitors import Monitor
 
 _EMPTY = (b"[]", b"null")
 _HOLD_NOTHING = (type(None), str, list)
@@ -83,9 +89,8 @@ class CarsHistory(RunHistory):
 
     def details(self) -> dict[str, Any]:
         """Of the whole crawl, where this run has a verdict."""
-        lifecycle = lifecycle_of(self._crawler)
-        verdict = lifecycle.verdict if lifecycle else None
-        if not isinstance(verdict, Verdict):
+        verdict = self._verdict
+        if verdict is None:
             return {}
         return {
             "kept": verdict.kept,
@@ -94,7 +99,40 @@ class CarsHistory(RunHistory):
             "dead_letters": len(verdict.given_up),
         }
 
+    def measured(self, crawl: str) -> dict[str, Any]:
+        """Where this run has published a whole catalogue: what has changed since the one before."""
+        try:
+            last = last_run(Config.from_settings(self._crawler.settings).output_dir / CHANGES_JSONL)
+        except OSError:
+            return {}  # whoever should have appended to it has warned
+        if last.get("run") != crawl:
+            return {}
+        return {name: last[name] for name in ("removed", "added") if type(last.get(name)) is int}
+
+    def monitors(self) -> list[tuple[str, Monitor]]:
+        """Of the spider of cars."""
+        if self._verdict is None:
+            return []
+        config = Config.from_settings(self._crawler.settings)
+        return [
+            ("fill rates", FillRates(config.min_fill_share, config.leave_out)),
+            ("removals", Removals(config.max_removed_share)),
+        ]
+
+    async def report(self, findings: list[dict[str, Any]]) -> None:
+        """In `run.json`."""
+        lifecycle = lifecycle_of(self._crawler)
+        if findings and isinstance(lifecycle, Completeness):
+            await lifecycle.run_report.write_findings(findings)
+
     def status(self) -> int:
         """Also 1 when a feed failed."""
         feeds = self._crawler.get_extension(Feeds)
         return super().status() or int(feeds is not None and feeds.failed)
+
+    @property
+    def _verdict(self) -> Verdict | None:
+        """That of the spider of cars; None for another."""
+        lifecycle = lifecycle_of(self._crawler)
+        verdict = lifecycle.verdict if lifecycle else None
+        return verdict if isinstance(verdict, Verdict) else None

@@ -60,7 +60,7 @@ class RunReport:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._written: tuple[str, dict[str, Any]] | None = None
+        self._written: tuple[Archive, str, dict[str, Any]] | None = None
 
     @property
     def feeds(self) -> list[Whereabouts]:
@@ -70,7 +70,7 @@ class RunReport:
 
     async def write(self, archive: Archive, status: str, found: dict[str, Any]) -> None:
         """Write it; `found` takes the place of what is told of this worker alone. Raises `OSError`."""
-        self._written = status, found
+        self._written = archive, status, found
         feeds = {"feeds": self.feeds} if self.feeds else {}
         await asyncio.to_thread(archive.report, _run_json(self._crawler, archive, status, found | feeds))
 
@@ -80,11 +80,17 @@ class RunReport:
         """
         if self._written is None or not self.feeds:
             return
-        status, found = self._written
+        _, status, found = self._written
         if missing:
             status, reasons = "incomplete", [*found["reasons"], *missing]
             found = found | {"complete": False, "reasons": reasons}
         await self.write(archive, status, found)
+
+    async def write_findings(self, findings: Sequence[dict[str, Any]]) -> None:
+        """Write it again with what is unusual about the run, where this worker has written it. Raises `OSError`."""
+        if self._written is not None:
+            archive, status, found = self._written
+            await self.write(archive, status, found | {"findings": list(findings)})
 
 
 def _run_json(crawler: Crawler, archive: Archive, status: str, found: dict[str, Any]) -> bytes:

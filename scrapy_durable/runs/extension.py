@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import logging
 import os
 import socket
@@ -10,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from itemadapter import ItemAdapter
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -18,14 +21,22 @@ from scrapy_durable.config import Config
 from scrapy_durable.engine import is_at_a_command
 from scrapy_durable.exceptions import cause
 from scrapy_durable.identity import crawl_clock, crawl_identity, new_crawl_id
-from scrapy_durable.running import exit_status, lifecycle_of
+from scrapy_durable.running import arguments_of, exit_status, lifecycle_of
 from scrapy_durable.runs.file import BEGUN, ENDED, append_run
+from scrapy_durable.runs.findings import find
+from scrapy_durable.runs.monitors import MEASURED
+from scrapy_durable.runs.processes import process_mark
+from scrapy_durable.runs.telling import Telling
+from scrapy_durable.scheduler import frontier_scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
     from typing import Self
 
     from scrapy.crawler import Crawler
+
+    from scrapy_durable.lifecycle import Lifecycle
+    from scrapy_durable.runs.monitors import Monitor
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +61,9 @@ class RunHistory:
     """Has each run leave a line in the file that the next does not overwrite. What cannot be written is warned about,
     and fails nothing.
 
+    The run that ends a crawl is compared with those before it; people are told (`DURABLE_NOTIFY`) when that finds
+    something, when a run is not complete, and of one before it that was killed.
+
     A site adds what it knows in a class of its own that derives from this one. `shape_of` is asked for each item that
     was passed on, `filled_in` for each shape once in a while.
     """
@@ -57,6 +71,10 @@ class RunHistory:
     def __init__(self, crawler: Crawler, path: Path) -> None:
         self._crawler = crawler
         self._path = path
+        self._config = Config.from_settings(crawler.settings)
+        self._shares = True
+        """False under a scheduler that keeps no leases."""
+        self._telling = Telling(crawler)
         self._begun: dict[str, Any] = {}
         self._started = 0.0
         self._items = 0
@@ -104,6 +122,17 @@ class RunHistory:
         """What a site's own verdict tells beyond what holds for any."""
         return {}
 
+    def measured(self, crawl: str) -> dict[str, Any]:
+        """What a site's monitors compare, beside what those of any do; `crawl` is the id of the crawl."""
+        return {}
+
+    def monitors(self) -> list[tuple[str, Monitor]]:
+        """A site's own, by name."""
+        return []
+
+    async def report(self, findings: list[dict[str, Any]]) -> None:
+        """Have them stand in a site's own report, too. Raises `OSError`."""
+
     def status(self) -> int:
         """The exit status that the process will have."""
         return exit_status(self._crawler)
@@ -111,6 +140,8 @@ class RunHistory:
     # What holds for every site
 
     def _on_opened(self) -> None:
+        self._shares = frontier_scheduler(self._crawler) is not None
+        self._telling.begin(self._path)
         now = crawl_clock(self._crawler)()
         self._started = time.monotonic()
         self._begun = {
@@ -122,9 +153,11 @@ class RunHistory:
                 str(name): str(value)
                 for name, value in getattr(self._crawler.spider, "arguments", {}).items()
             },
+            "command": _digest(self._crawler),
             "begun": _utc(now),
             "host": socket.gethostname(),
             "pid": os.getpid(),
+            "process": process_mark(os.getpid()) or "",
         }
         self._append(self._begun)
 
@@ -146,11 +179,31 @@ class RunHistory:
     def _on_closed(self, reason: str) -> None:
         self._reason = reason
 
-    def _on_stopped(self) -> None:
+    async def _on_stopped(self) -> None:
         """Once the verdict is there and the feeds are stored."""
-        if self._begun:
-            self._append({**self._begun, "state": ENDED, **self._numbers(), **self.details()})
-            self._begun = {}
+        if not self._begun:
+            return
+        run = {**self._begun, "state": ENDED, **self._numbers(), **self.details()}
+        self._begun = {}
+        if numbers := _measured(lifecycle_of(self._crawler), run):
+            run[MEASURED] = numbers | self.measured(run["crawl"])
+            run["findings"] = await asyncio.to_thread(find, run, self._path, self._config, self.monitors())
+            await self._report(run["findings"])
+        self._append(run)
+        await self._telling.end(run, concludes=self._concludes())
+
+    def _concludes(self) -> bool:
+        """Whether this run ends the crawl for all its workers, and not another."""
+        lifecycle = lifecycle_of(self._crawler)
+        if lifecycle is None or lifecycle.numbers or not self._shares:
+            return True
+        return self._reason != "finished" and lifecycle.verdict is not None
+
+    async def _report(self, findings: list[dict[str, Any]]) -> None:
+        try:
+            await self.report(findings)
+        except OSError as error:
+            logger.warning("What is unusual about this run is not in its report: %s", cause(error))
 
     def _numbers(self) -> dict[str, Any]:
         self._count_fields()
@@ -162,6 +215,7 @@ class RunHistory:
             name.removeprefix(_STATUS): count for name, count in stats.items() if name.startswith(_STATUS)
         }
         status = self.status()
+        own = lifecycle is not None and (lifecycle.failure or (verdict and verdict.complete and status))
         return {
             "ended": _utc(crawl_clock(self._crawler)()),
             "seconds": round(time.monotonic() - self._started, 1),
@@ -169,6 +223,7 @@ class RunHistory:
             "verdict": _verdict(status, self._reason, known=verdict is not None),
             "reasons": [str(reason)[:_LONGEST_REASON] for reason in reasons[:_MOST_REASONS]],
             "exit_status": status,
+            "failed": bool(own) or self._reason not in ("finished", "shutdown"),
             "items": self._items,
             "requests": stats.get("downloader/request_count", 0),
             "statuses": dict(sorted(statuses.items())),
@@ -183,6 +238,28 @@ class RunHistory:
             append_run(self._path, run)
         except OSError as error:
             logger.warning("The history of runs cannot be written: %s", cause(error))
+
+
+def _measured(lifecycle: Lifecycle[Any] | None, run: dict[str, Any]) -> dict[str, Any]:
+    """Numbers of the whole crawl, on the worker that has finished it."""
+    if lifecycle is None or lifecycle.numbers is None:
+        return {}
+    numbers = lifecycle.numbers
+    return {
+        "kept": run.get("kept", numbers.kept),
+        "requests": numbers.requests,
+        "seconds": run["seconds"],
+        "failed": numbers.failed,
+        "dead": run["dead_letters"],
+    }
+
+
+def _digest(crawler: Crawler) -> str:
+    """What tells runs of one spider apart that are asked for different things; the values may be secret."""
+    spider = crawler.spider
+    arguments = getattr(spider, "arguments", None) or arguments_of(crawler)
+    asked = {str(name): str(value) for name, value in arguments.items() if name != "_job"}  # scrapyd's
+    return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()[:12]
 
 
 def _is_empty(value: object) -> bool:

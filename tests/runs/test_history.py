@@ -13,30 +13,12 @@ from typing import Any
 import pytest
 
 from scrapy_durable.runs.file import append_run, read_runs
-from tests.any_project.project import environment
 from tests.crawling import HANGS, crawl, wait_until
 from tests.databases.test_erase import scrapy
+from tests.runs.titles import run_in
 from tests.standin import StandIn
 
 PAGES = {"CARS_PAGE_SIZE": 10}
-SPIDER = """
-import scrapy
-
-class TitlesSpider(scrapy.Spider):
-    name = "titles"
-
-    async def start(self):
-        yield scrapy.Request("data:,start")
-
-    def parse(self, response):
-        for number in range(4):
-            yield {"number": number, "title": "" if number % 2 else "a title"}
-        if getattr(self, "fails", None):
-            yield scrapy.Request("data:,more", callback=self.parse_more)
-
-    def parse_more(self, response):
-        raise ValueError("on purpose")
-"""
 
 
 def history(out: Path, *options: str, status: int = 0) -> list[str]:
@@ -77,7 +59,7 @@ def test_every_run_leaves_a_line_complete_or_not(stand_in: Callable[..., StandIn
 
     table = history(tmp_path)
     assert [line.split()[0] for line in table] == ["run", *(one["run"] for one in (first, search, last))]
-    assert table[-1].endswith("incomplete")
+    assert table[-1].endswith("incomplete !"), "it has kept 20 instead of 30"
     assert max(map(len, table)) <= 80
     assert json.loads("\n".join(history(tmp_path, "show", first["run"]))) == first
     assert [line.split()[0] for line in history(tmp_path, "--limit", "1")][1:] == [last["run"]]
@@ -108,32 +90,6 @@ def test_a_run_that_was_killed_or_stopped_leaves_something(
     assert (stopped["verdict"], whole["verdict"]) == ("stopped", "complete")
     assert killed["crawl"] == stopped["crawl"] == whole["crawl"]
     assert [line.split()[-1] for line in history(out)[1:]] == ["killed", "stopped", "complete"]
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """Any project with the add-on."""
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = titles.settings\n")
-    package = tmp_path / "titles"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "spider.py").write_text(SPIDER)
-    (package / "settings.py").write_text(
-        'ADDONS = {"scrapy_durable.Addon": 500}\nSPIDER_MODULES = ["titles.spider"]\nROBOTSTXT_OBEY = False\n'
-    )
-    return tmp_path
-
-
-def run_in(project: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "scrapy", *command],
-        cwd=project,
-        env=environment(sys.executable),
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-        check=False,
-    )
 
 
 def test_any_project_has_a_history_with_the_share_of_items_that_have_each_field(project: Path) -> None:

@@ -29,6 +29,7 @@ EXTRAS = {
     "mongo": {"pymongo"},
     "postgres": {"psycopg[binary]"},
     "parquet": {"pyarrow"},
+    "operate": {"apprise", "Jinja2", "prometheus-client"},
 }
 _PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 
@@ -125,7 +126,7 @@ def kill_once_and_go_on(project: Project, shop: Shop, *, workers: int = 1) -> No
 
 
 def test_it_has_every_file_of_both_packages(wheel: Path) -> None:
-    """Code, Lua, SQL, `py.typed`."""
+    """Code, Lua, SQL, the dashboard's templates and what browsers load with its licences, `py.typed`."""
     inside = set(zipfile.ZipFile(wheel).namelist())
     there = {
         str(path.relative_to(ROOT))
@@ -133,7 +134,8 @@ def test_it_has_every_file_of_both_packages(wheel: Path) -> None:
         for path in (ROOT / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {Path(name).suffix for name in there} == {".py", ".lua", ".sql", ".typed"}
+    in_browsers = {".css", ".html", ".js", ".svg", ".md", ".LICENSE"}
+    assert {Path(name).suffix for name in there} == {".py", ".lua", ".sql", ".typed"} | in_browsers
     assert {name for name in inside if name.startswith(tuple(f"{package}/" for package in PACKAGES))} == there
 
 

@@ -49,3 +49,15 @@ def groups_of(letters: Sequence[Letter]) -> list[tuple[str, int]]:
     """Kinds of reasons and how many letters have them, the most frequent first."""
     counted = Counter(letter.kind for letter in letters)
     return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+
+
+async def replay_of_reason(frontier: Frontier, kind: str) -> int:
+    """Queue again every letter whose reason is of that kind; returns how many. Letters that die meanwhile may be left
+    out, as may some of those behind one that somebody else replays or drops meanwhile.
+    """
+    keys: list[int] = []
+    read = 0
+    while batch := await frontier.dead_letters(_BATCH, read):
+        keys += [letter.key for letter in batch if kind_of(letter.reason) == kind]
+        read += len(batch)
+    return await frontier.retry_dead(keys)

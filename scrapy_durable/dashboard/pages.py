@@ -12,7 +12,7 @@ from aiohttp import web
 
 from scrapy_durable.dashboard.crawl import Crawl
 from scrapy_durable.dashboard.guard import COOKIE, Sessions, check_host, check_origin, headers
-from scrapy_durable.dashboard.letters import groups_of, read_letters
+from scrapy_durable.dashboard.letters import groups_of, read_letters, replay_of_reason
 from scrapy_durable.dashboard.paging import Paging
 from scrapy_durable.dashboard.rendering import HERE, Templates
 from scrapy_durable.dashboard.tabs import Asked, Tab
@@ -119,7 +119,7 @@ class Pages:
         return self._page(request, "live.html", moment=await self._crawl.moment())
 
     async def _dead(self, request: web.Request) -> web.Response:
-        reason = request.query.get("reason", "")
+        reason, queued = request.query.get("reason", ""), request.query.get("queued", "")
         async with self._crawl.frontier() as frontier:
             found = await read_letters(frontier)
         chosen = [letter for letter in found.letters if not reason or letter.kind == reason]
@@ -132,7 +132,7 @@ class Pages:
             letters=paging.cut(chosen),
             paging=paging,
             reason=reason,
-            queued=request.query.get("queued", ""),
+            queued=queued if queued.isdecimal() else "",
         )
 
     async def _leases(self, request: web.Request) -> web.Response:
@@ -163,8 +163,19 @@ class Pages:
         """One dead letter, those of a reason, or all of them."""
         if not self._access.sessions.has(request):
             raise web.HTTPForbidden(text="Log in with the token first; nothing was done.")
+        form = await request.post()
+        key, reason = str(form.get("key", "")), str(form.get("reason", ""))
+        if not key and not reason and form.get("all") != "1":
+            raise web.HTTPBadRequest(text="Name a key or a reason, or all=1; nothing was done.")
         async with self._crawl.frontier() as frontier:
-            number = 0 if frontier is None else await frontier.retry_dead()
+            if frontier is None:
+                number = 0
+            elif key:
+                number = await frontier.retry_dead([one for one in (key_of(key),) if one is not None])
+            elif reason:
+                number = await replay_of_reason(frontier, reason)
+            else:
+                number = await frontier.retry_dead()
         raise web.HTTPSeeOther(f"/dead?queued={number}")
 
     async def _tab(self, request: web.Request) -> web.Response:

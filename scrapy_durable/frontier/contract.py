@@ -22,6 +22,7 @@ goes back. One that is set back counts on from where it was, until it has caught
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
@@ -338,9 +339,9 @@ class Frontier(Operable, Protocol):
     async def dead_letters(self, limit: int = 1000, skip: int = 0) -> list[DeadLetter]:
         """The dead letters, oldest first, so many of them after the first `skip`. Works without `begin`."""
 
-    async def retry_dead(self) -> int:
-        """Queue every dead letter again, with its attempts and failures back at zero; returns how many. What
-        `Status.dead_lettered` has counted stays. Works without `begin`.
+    async def retry_dead(self, keys: Collection[Key] | None = None) -> int:
+        """Queue every dead letter again, or those with these keys (others are ignored), with attempts and failures at
+        zero; returns how many. What `Status.dead_lettered` has counted stays. Works without `begin`.
         """
 
     async def drop_dead(self) -> int:

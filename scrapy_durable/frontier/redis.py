@@ -13,6 +13,7 @@ expected 0.0003 times.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from scrapy_durable.exceptions import ForeignCrawl, FrontierLost, FrontierUnavailable
@@ -22,6 +23,7 @@ from scrapy_durable.frontier.contract import (
     DeadLetter,
     HeldLease,
     Inbox,
+    Key,
     Outbox,
     Status,
     WorkerStatus,
@@ -177,9 +179,18 @@ class RedisFrontier(RedisBeside):
         with reading("a dead letter"):
             return read_dead_letters(reply)
 
-    async def retry_dead(self) -> int:
-        """Queue every dead letter again, with its attempts and failures back at zero; returns how many."""
-        return await _in_batches(self._keys, RETRY_DEAD, self._offset())
+    async def retry_dead(self, keys: Collection[Key] | None = None) -> int:
+        """Queue every dead letter again, or those of these keys, with attempts and failures back at zero; returns how
+        many.
+        """
+        if keys is None:
+            return await _in_batches(self._keys, RETRY_DEAD, self._offset())
+        packed = [key.to_bytes(8, signed=True) for key in keys]
+        total = 0
+        for first in range(0, len(packed), BATCH):
+            arguments: list[int | bytes] = [BATCH, self._offset(), *packed[first : first + BATCH]]
+            total += await self._keys.run(RETRY_DEAD, self._keys.fixed, arguments)
+        return total
 
     async def drop_dead(self) -> int:
         """Remove every dead letter and forget that it was ever pushed; returns how many."""

@@ -7,6 +7,7 @@ the element's key, so that it counts nowhere else.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from scrapy_durable.exceptions import CodecError, FrontierDamaged
@@ -65,9 +66,9 @@ class _Passed:
         """As the frontier within."""
         return await self._frontier.workers()
 
-    async def retry_dead(self) -> int:
+    async def retry_dead(self, keys: Collection[Key] | None = None) -> int:
         """As the frontier within."""
-        return await self._frontier.retry_dead()
+        return await self._frontier.retry_dead(keys)
 
     async def drop_dead(self) -> int:
         """As the frontier within."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -159,18 +159,28 @@ class SqliteFrontier(SqliteLogs):
         with self._transaction(write=False) as db:
             return [DeadLetter(*row) for row in db.execute(DEAD_LETTERS.list, (limit, skip))]
 
-    async def retry_dead(self) -> int:
-        """Queue every dead letter again, with its attempts and failures back at zero; returns how many."""
+    async def retry_dead(self, keys: Collection[Key] | None = None) -> int:
+        """Queue every dead letter again, or those of these keys, with attempts and failures back at zero; returns how
+        many.
+        """
         if self._file.is_absent():
             return 0
         with self._transaction() as db:
             if db.execute(EXCHANGE.read_crawl).fetchone() is None:
                 return 0
             change = self._change(db, self._time(db)[0])
-            for slot, callback, number in db.execute(DEAD_LETTERS.count).fetchall():
+            if keys is None:
+                cells = db.execute(DEAD_LETTERS.count).fetchall()
+                db.execute(DEAD_LETTERS.revive)
+            else:
+                found = [
+                    row for key in keys for row in db.execute(DEAD_LETTERS.revive_one, (key,)).fetchall()
+                ]
+                cells = [(*cell, 1) for cell in found]
+            for slot, callback, number in cells:
                 db.execute(EXCHANGE.count, (slot, callback, 0, 0, 0, -number))
                 change.marked.add(slot)
-            revived = db.execute(DEAD_LETTERS.revive).rowcount
+            revived = sum(int(number) for _, _, number in cells)
             change.ledger.unfinished += revived
             change.store()
             return revived

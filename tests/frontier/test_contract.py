@@ -607,6 +607,21 @@ async def test_dead_letters_can_be_tried_again_with_attempts_back_at_zero(backen
     assert [lease.attempt for lease in inbox.leases] == [1, 1]
 
 
+async def test_dead_letters_that_are_named_are_tried_again_and_no_others(backend: Backend) -> None:
+    frontier = await begun(backend)
+    leases = (await frontier.exchange(entries(1, 2, 3, 4), 3)).leases
+    await frontier.exchange(Outbox(dead_lettered=[DeadLettered(one, "404") for one in held(*leases)]), 0)
+    dead = [letter.key for letter in await frontier.dead_letters()]
+    assert await frontier.retry_dead([]) == 0
+    assert await frontier.retry_dead([dead[0], dead[2], dead[0], 4, 99]) == 2
+    assert [letter.key for letter in await frontier.dead_letters()] == [dead[1]]
+    total = (await frontier.status()).total
+    assert (total.queued, total.leased, total.dead) == (3, 0, 1)
+    inbox = await frontier.exchange(Outbox(), 5)
+    assert sorted(keys(inbox)) == sorted([dead[0], dead[2], 4])
+    assert [lease.attempt for lease in inbox.leases] == [1, 1, 1]
+
+
 async def test_dropped_dead_letters_may_be_pushed_again(backend: Backend) -> None:
     frontier = await begun(backend)
     (lease,) = (await frontier.exchange(entries(1), 1)).leases

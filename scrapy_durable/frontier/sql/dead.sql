@@ -8,6 +8,10 @@ WHERE state = 3 ORDER BY deadline, work.id LIMIT ? OFFSET ?;
 -- :revive Every dead letter is queued, with its attempts and failures back at zero.
 UPDATE work SET state = 0, attempts = 0, failures = 0, not_before = 0, reason = NULL WHERE state = 3;
 
+-- :revive_one The dead letter of that key is queued likewise.
+UPDATE work SET state = 0, attempts = 0, failures = 0, not_before = 0, reason = NULL
+WHERE state = 3 AND key = ? RETURNING slot, callback;
+
 -- :count How many, by slot and callback.
 SELECT slot, callback, count(*) FROM work WHERE state = 3 GROUP BY slot, callback;
 

@@ -72,9 +72,11 @@ class Scene:
             return time.monotonic() - begun
 
         async def page() -> float:
-            while not all(re.search(one, text := await self.page.text()) for one in in_page):
+            text = await self.page.text()
+            while not all(re.search(one, text) for one in in_page):
                 self._check_time(begun, name, in_page, text)
                 await asyncio.sleep(0.1)
+                text = await self.page.text()
             return time.monotonic() - begun
 
         seen = Seen(name, *await asyncio.gather(terminal(), page()))

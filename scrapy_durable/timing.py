@@ -29,6 +29,8 @@ _GATHER = 0.05
 _POLL_INTERVAL = 0.5
 """Seconds between two exchanges with a shared frontier while this worker has nothing to do."""
 
+_HEARTBEAT = 2.0
+"""Seconds after which a worker of several is heard of again, if it has nothing to say: who looks sees that it lives."""
 _POLL_AT_WORK = 1.0
 """The same while it has something to do, and could do more: half of the time for which the frontier keeps places for
 it.
@@ -148,6 +150,8 @@ class Timing(Participant):
         """True when a time has come that held something back, or others may have queued something."""
         now = time.monotonic()
         due = self._wait_until is not None and now >= self._wait_until
+        if self._shared and now >= self._last_exchange + _HEARTBEAT:
+            return True
         return due or (self._shared and self._leases.is_drained and now >= self._last_exchange + self._poll)
 
     @property

@@ -37,6 +37,7 @@ def status_document(report: Report) -> dict[str, Any]:
         "seconds_left": report.seconds_left,
         "seconds_left_is_least": report.is_least,
         "rates": None if report.rates is None else asdict(report.rates),
+        "latency": report.latency,
         "configured": dict(report.configured),
         **found,
     }

@@ -29,7 +29,15 @@ class Looker:
         """As it is now, with so many of the oldest leases. Raises `FrontierError`."""
         status = await frontier.status(leases)
         self._window.add(status)
-        return report_of(status, self._window.rates, self._lease_seconds, self._configured)
+        window = self._window
+        return report_of(
+            status,
+            window.rates,
+            self._lease_seconds,
+            self._configured,
+            recent=window.recent,
+            before=window.before,
+        )
 
 
 def build_looker(settings: BaseSettings) -> Looker:

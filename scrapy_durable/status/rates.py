@@ -11,7 +11,11 @@ from scrapy_durable.frontier.contract import Status
 
 WINDOW = 60.0
 """Seconds that rates are of, at most."""
+RECENT = 5.0
+"""Seconds of the recent ones, at least: as long as somebody may wait until a site that has become slow is seen."""
 _DONE = "done"
+_Look = tuple[float, dict[str, int]]
+"""When it was, in seconds since the epoch, and what had been counted by then."""
 _COUNTED = (ANSWERS, LATENCY_MS, FAILED, BYTES, ITEMS)
 
 
@@ -43,7 +47,7 @@ class Window:
         self._last: Mapping[str, Mapping[str, int]] = {}
         self._done = 0
         self._sums: dict[str, int] = {}
-        self._looks: deque[tuple[float, dict[str, int]]] = deque()
+        self._looks: deque[_Look] = deque()
 
     def add(self, status: Status) -> None:
         """A look that came after the others. Those at another crawl are forgotten, and all when none is there."""
@@ -70,20 +74,39 @@ class Window:
     @property
     def rates(self) -> Rates | None:
         """None before two looks at different times."""
+        return _between(self._looks[0], self._looks[-1]) if self._looks else None
+
+    @property
+    def recent(self) -> Rates | None:
+        """Those of the last seconds alone; None while there are no others."""
+        return _between(self._middle, self._looks[-1]) if self._middle is not None else None
+
+    @property
+    def before(self) -> Rates | None:
+        """Those of the last minute without the recent ones, likewise."""
+        return _between(self._looks[0], self._middle) if self._middle is not None else None
+
+    @property
+    def _middle(self) -> _Look | None:
+        """The look that the recent rates begin with."""
         if not self._looks:
             return None
-        (first, before), (last, after) = self._looks[0], self._looks[-1]
-        if last <= first:
-            return None
-        seconds = last - first
-        grown = {name: after[name] - before[name] for name in after}
-        answers = grown[ANSWERS]
-        return Rates(
-            over=seconds,
-            answers=answers / seconds,
-            failed=grown[FAILED] / seconds,
-            items=grown[ITEMS] / seconds,
-            done=grown[_DONE] / seconds,
-            bytes=grown[BYTES] / seconds,
-            latency=grown[LATENCY_MS] / answers / 1000 if answers else None,
-        )
+        until = self._looks[-1][0] - RECENT
+        return next((look for look in reversed(self._looks) if look[0] <= until), None)
+
+
+def _between(first: _Look, last: _Look) -> Rates | None:
+    seconds = last[0] - first[0]
+    if seconds <= 0:
+        return None
+    grown = {name: last[1][name] - first[1][name] for name in last[1]}
+    answers = grown[ANSWERS]
+    return Rates(
+        over=seconds,
+        answers=answers / seconds,
+        failed=grown[FAILED] / seconds,
+        items=grown[ITEMS] / seconds,
+        done=grown[_DONE] / seconds,
+        bytes=grown[BYTES] / seconds,
+        latency=grown[LATENCY_MS] / answers / 1000 if answers else None,
+    )

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 from scrapy_durable.crawl_numbers import BEHIND, KEPT, LEFT, LOG_BYTES, TOTAL
 from scrapy_durable.frontier.contract import Counts, SlotUse, SlotWait, Status, WorkerStatus
-from scrapy_durable.status.condition import Condition, condition_of, living
+from scrapy_durable.status.condition import RUNNING, SLOW, Condition, condition_of, living
 from scrapy_durable.status.rates import Rates
+
+_SILENT = 3.5
+"""Seconds: each worker is heard of every two, if only the machine lets it."""
+_SLOWER, _SLOW = 2.0, 0.5
+"""Answers are slow when they take so many times as long as before, and so many seconds at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,11 @@ class WorkerView:
     log_bytes: int
     """Bytes of items that a feed of it still needs."""
 
+    @property
+    def is_silent(self) -> bool:
+        """True when it should have been heard of since, and was not."""
+        return not self.has_left and self.silent >= _SILENT
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -52,7 +62,9 @@ class Report:
     status: Status
     condition: Condition
     rates: Rates | None
-    """None before a second look."""
+    """Of the last minute; None before a second look."""
+    latency: float | None
+    """Seconds that an answer takes now, or took in the last minute; None when nobody knows."""
     kept: int
     """Items passed on by all workers: one that two have passed on counts twice, but never more than are expected."""
     expected: int
@@ -69,9 +81,17 @@ class Report:
 
 
 def report_of(
-    status: Status, rates: Rates | None, lease_seconds: float, configured: Mapping[str, str]
+    status: Status,
+    rates: Rates | None,
+    lease_seconds: float,
+    configured: Mapping[str, str],
+    *,
+    recent: Rates | None = None,
+    before: Rates | None = None,
 ) -> Report:
-    """What follows from one look, and the rates of it and those before."""
+    """What follows from one look, and the rates of it and those before: of a minute, of its last seconds, and of what
+    came before these.
+    """
     kept = sum(worker.report.get(KEPT, 0) for worker in status.workers)
     expected = max((worker.report.get(TOTAL, 0) for worker in status.workers), default=0)
     kept = min(kept, expected) if expected else kept
@@ -79,8 +99,9 @@ def report_of(
     seconds, is_least = _time_left(status, rates, max(0, expected - kept) if expected else None)
     return Report(
         status=status,
-        condition=condition_of(status, lease_seconds),
+        condition=_with_latency(condition_of(status, lease_seconds), recent, before),
         rates=rates,
+        latency=_latency(recent) or _latency(rates),
         kept=kept,
         expected=expected,
         seconds_left=seconds,
@@ -94,6 +115,19 @@ def report_of(
 def nothing_seen() -> Report:
     """Where no look was answered yet."""
     return report_of(Status(None, Counts(0, 0, 0, 0, 0), 0, None, {}, {}, [], 0), None, 0.0, {})
+
+
+def _latency(rates: Rates | None) -> float | None:
+    return None if rates is None else rates.latency
+
+
+def _with_latency(condition: Condition, recent: Rates | None, before: Rates | None) -> Condition:
+    """A crawl that runs, while the site has become slow, is one that is slow."""
+    now, usual = _latency(recent), _latency(before)
+    if condition.word != RUNNING or now is None or usual is None or now < max(_SLOW, _SLOWER * usual):
+        return condition
+    said = f"an answer takes {now:.2g} s, and took {usual:.2g} s before"
+    return Condition(SLOW, "; ".join(filter(None, (said, condition.reason))))
 
 
 def _time_left(status: Status, rates: Rates | None, missing: int | None) -> tuple[float | None, bool]:

@@ -162,7 +162,7 @@ def _rates(report: Report) -> str:
     rates = report.rates
     if rates is None:
         return ""
-    latency = "" if rates.latency is None else f" in {rates.latency:.2g} s"
+    latency = "" if report.latency is None else f" in {report.latency:.2g} s"
     return (
         f"{rate(rates.answers)} answers/s{latency}  {rate(rates.failed)} failed/s  {rate(rates.items)} items/s  "
         f"{rate(rates.done)} done/s  {size(rates.bytes)}/s"
@@ -191,7 +191,9 @@ def _first_at_work(workers: Sequence[WorkerView]) -> list[WorkerView]:
 
 def _worker(worker: WorkerView, width: int) -> str:
     name = _padded(_cut(plain(worker.name), max(10, width // 3)), max(10, width // 3))
-    heard = "has left" if worker.has_left else f"heard of {duration(worker.silent)} ago"
+    heard = f"heard of {duration(worker.silent)} ago"
+    if worker.has_left or worker.is_silent:
+        heard = "has left" if worker.has_left else f"silent for {duration(worker.silent)}"
     behind = [f"{store} lacks {number:,}" for store, number in sorted(worker.behind.items()) if number]
     if worker.log_bytes:
         behind.append(f"feeds lack {size(worker.log_bytes)}")

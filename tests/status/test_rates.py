@@ -76,3 +76,24 @@ def test_another_crawl_begins_at_nothing() -> None:
     seen.add(look("next", now=NOW + 3, total=counts(done=4)))
     assert seen.rates is not None
     assert seen.rates.done == 1.0
+
+
+def test_the_last_seconds_are_told_from_what_came_before() -> None:
+    seen = Window()
+    for second in range(31):
+        slow = max(0, second - 24)
+        answers = 10 * min(second, 24) + slow
+        milliseconds = 10 * min(second, 24) * 200 + slow * 2000
+        seen.add(look(now=NOW + second, workers=[reporting(answers=answers, latency_ms=milliseconds)]))
+    assert seen.recent is not None
+    assert seen.before is not None
+    assert (seen.recent.latency, seen.recent.over) == (2.0, 5.0)
+    assert seen.before.latency == pytest.approx(0.2, abs=0.02)
+    assert seen.before.over == 25.0
+
+
+def test_a_few_looks_have_no_recent_rates() -> None:
+    seen = Window()
+    for second in range(5):
+        seen.add(look(now=NOW + second, workers=[reporting(answers=second)]))
+    assert (seen.recent, seen.before) == (None, None)

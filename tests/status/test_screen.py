@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import pytest
@@ -98,3 +99,38 @@ def test_a_line_about_a_queue_that_is_away_says_why() -> None:
     report = report_of(look(None), None, LEASE, {})
     shown = one_line(Moment(report, lost_since=NOW, lost_why="it is\naway"))
     assert shown == "disconnected since 08:00:00Z, trying again: it is\\naway"
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "reason"),
+    [
+        (2.04, 0.2, "an answer takes 2 s, and took 0.2 s before"),
+        (0.45, 0.1, ""),  # slower, and nothing that anybody waits for
+        (1.9, 1.0, ""),
+        (None, 0.2, ""),
+        (2.0, None, ""),
+    ],
+)
+def test_a_site_that_has_become_slow_is_the_reason_of_a_slow_crawl(
+    now: float | None, before: float | None, reason: str
+) -> None:
+    def rates(latency: float | None) -> Rates:
+        return Rates(5.0, 12.5, 0.1, 40.0, 12.0, 1.5e6, latency)
+
+    status = look(
+        total=counts(queued=5, leased=1), slots={"a": counts(queued=5, leased=1)}, workers=[worker()]
+    )
+    report = report_of(status, rates(0.3), LEASE, {}, recent=rates(now), before=rates(before))
+    assert (report.condition.word, report.condition.reason) == ("slow" if reason else "running", reason)
+    text = "\n".join(frame(Moment(report), "shop", 80, 24, colours=False))
+    assert f"in {now or 0.3:.2g} s" in text
+
+
+def test_a_worker_that_is_not_heard_of_is_silent_before_its_leases_end() -> None:
+    status = look(
+        total=counts(leased=2),
+        workers=[worker("one", leased=2, silent=4.0), worker("two", silent=2.5)],
+    )
+    text = "\n".join(frame(Moment(report_of(status, None, LEASE, {})), "shop", 80, 24, colours=False))
+    assert re.search(r"one .*silent for 4", text)
+    assert re.search(r"two .*heard of 2\.5 s ago", text)

@@ -25,6 +25,8 @@ LOG_BYTES, LOG_FULL = "crawl:log_bytes", "crawl:log_full"
 """Bytes of items on the worker's disk that a feed still needs, and 1 while these are too many to go on."""
 BEHIND = "crawl:behind:"
 """In front of a database's name: records that it has not got yet."""
+DOWN = "crawl:down:"
+"""In front of a database's name: 1 while it does not answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,9 @@ class RemoteStore(Protocol):
     undelivered: int
     """How many wait; also known after the spider was closed."""
 
+    is_down: bool
+    """True while the database does not answer."""
+
     waiting: Mapping[str, int]
     """How many of them are on disk, so that they count as durable, by the worker that has written them there: this
     one, or one that has left and whose records this one has taken over. Also known after the spider was closed.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from scrapy_durable.answers import Answers
-from scrapy_durable.crawl_numbers import BEHIND, KEPT, LEFT
+from scrapy_durable.crawl_numbers import BEHIND, DOWN, KEPT, LEFT
 from scrapy_durable.exceptions import FrontierError
 from scrapy_durable.participants import Participant
 from scrapy_durable.stores import remote_stores
@@ -129,6 +129,7 @@ class Worker(Participant):
         stores = remote_stores(self._crawler)
         waiting = {name: number for store in stores for name, number in numbers(store).items()}
         behind = {f"{BEHIND}{store.name}": store.undelivered for store in stores}
+        down = {f"{DOWN}{store.name}": int(store.is_down) for store in stores}
         for name in [name for name in self._report if is_of_a_store(name) and name not in waiting]:
             del self._report[name]  # a report has a bound, and there may have been many in the course of time
         for name, number in {
@@ -136,6 +137,7 @@ class Worker(Participant):
             **self.own_numbers,
             **self._answers.numbers,
             **behind,
+            **down,
             **self._more(),
             KEPT: self._kept(),
         }.items():

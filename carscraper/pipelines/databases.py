@@ -80,6 +80,11 @@ class _DatabasePipeline:
         return self._delivery.undelivered if self._delivery else 0
 
     @property
+    def is_down(self) -> bool:
+        """True while the database does not answer."""
+        return self._delivery is not None and self._delivery.writer.is_down
+
+    @property
     def waiting(self) -> dict[str, int]:
         """How many wait on disk, by the worker that has written them."""
         return self._delivery.spools.waiting if self._delivery else {}

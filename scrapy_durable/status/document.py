@@ -38,6 +38,7 @@ def status_document(report: Report) -> dict[str, Any]:
         "seconds_left_is_least": report.is_least,
         "rates": None if report.rates is None else asdict(report.rates),
         "latency": report.latency,
+        "stores": [asdict(store) for store in report.stores],
         "configured": dict(report.configured),
         **found,
     }

@@ -44,6 +44,8 @@ def status_lines(report: Report) -> Iterator[str]:
     yield from _reason_lines("dead-lettered", status.dead_lettered)
     for worker in report.workers:
         yield worker_line(worker)
+    for store in report.stores:
+        yield f"store {store.name}: {store.words}"
     for lease in status.leases[:_MOST_LEASES]:
         held = max(0.0, status.now - lease.since)
         yield f"leased {held:.0f} s ago to {lease.worker}, attempt {lease.attempt}: {address(lease.payload)}"

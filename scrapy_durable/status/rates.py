@@ -11,7 +11,7 @@ from scrapy_durable.frontier.contract import Status
 
 WINDOW = 60.0
 """Seconds that rates are of, at most."""
-RECENT = 5.0
+RECENT = 3.0
 """Seconds of the recent ones, at least: as long as somebody may wait until a site that has become slow is seen."""
 _DONE = "done"
 _Look = tuple[float, dict[str, int]]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from scrapy_durable.crawl_numbers import BEHIND, KEPT, LEFT, LOG_BYTES, TOTAL
+from scrapy_durable.crawl_numbers import BEHIND, DOWN, KEPT, LEFT, LOG_BYTES, TOTAL
 from scrapy_durable.frontier.contract import Counts, SlotUse, SlotWait, Status, WorkerStatus
 from scrapy_durable.status.condition import RUNNING, SLOW, Condition, condition_of, living
 from scrapy_durable.status.rates import Rates
@@ -46,6 +47,8 @@ class WorkerView:
     """True when it was heard of within the time of a lease, and has not left."""
     behind: Mapping[str, int]
     """Records that a database has not got yet, by its name."""
+    unanswered: Collection[str]
+    """The databases that do not answer it."""
     log_bytes: int
     """Bytes of items that a feed of it still needs."""
 
@@ -53,6 +56,21 @@ class WorkerView:
     def is_silent(self) -> bool:
         """True when it should have been heard of since, and was not."""
         return not self.has_left and self.silent >= _SILENT
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A database that has not got everything yet, or does not answer, as the workers say that are there."""
+
+    name: str
+    lacks: int
+    """Records, of all workers together."""
+    answers: bool
+
+    @property
+    def words(self) -> str:
+        """What there is to say of it."""
+        return f"lacks {self.lacks:,} records" + ("" if self.answers else ": it does not answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +94,8 @@ class Report:
     hosts: list[Host]
     """Those that have something to do first, then by what they have done."""
     workers: list[WorkerView]
+    stores: list[Store]
+    """By name."""
     configured: Mapping[str, str]
     """What whoever looks has configured for the crawl, in words."""
 
@@ -96,6 +116,7 @@ def report_of(
     expected = max((worker.report.get(TOTAL, 0) for worker in status.workers), default=0)
     kept = min(kept, expected) if expected else kept
     alive = {worker.worker for worker in living(status, lease_seconds)}
+    workers = [_worker(worker, status.now, worker.worker in alive) for worker in status.workers]
     seconds, is_least = _time_left(status, rates, max(0, expected - kept) if expected else None)
     return Report(
         status=status,
@@ -107,7 +128,8 @@ def report_of(
         seconds_left=seconds,
         is_least=is_least,
         hosts=sorted(_hosts(status), key=_order),
-        workers=[_worker(worker, status.now, worker.worker in alive) for worker in status.workers],
+        workers=workers,
+        stores=_stores([worker for worker in workers if worker.is_living] or workers),
         configured=configured,
     )
 
@@ -176,5 +198,18 @@ def _worker(worker: WorkerStatus, now: float, is_living: bool) -> WorkerView:
         behind={
             name.removeprefix(BEHIND): number for name, number in report.items() if name.startswith(BEHIND)
         },
+        unanswered=[
+            name.removeprefix(DOWN) for name, number in report.items() if name.startswith(DOWN) and number
+        ],
         log_bytes=report.get(LOG_BYTES, 0),
     )
+
+
+def _stores(workers: Collection[WorkerView]) -> list[Store]:
+    lacks: Counter[str] = Counter()
+    unanswered: set[str] = set()
+    for worker in workers:
+        lacks.update(worker.behind)
+        unanswered.update(worker.unanswered)
+    names = sorted(unanswered.union(name for name, number in lacks.items() if number > 0))
+    return [Store(name, lacks[name], name not in unanswered) for name in names]

@@ -128,6 +128,7 @@ def _body(report: Report, width: int, height: int) -> list[Line]:
     sections = [
         _section("sites", [_host(host, report.status.now, width) for host in _asked(report)]),
         _section("workers", [_worker(worker, width) for worker in _first_at_work(report.workers)]),
+        _section("stores", [f"{_padded(store.name, 12)} {store.words}" for store in report.stores]),
         _section("dead letters, by reason", _reasons(report.status.dead_lettered)),
         _section("tried again, by reason", _reasons(report.status.retried)),
         _section(
@@ -194,9 +195,7 @@ def _worker(worker: WorkerView, width: int) -> str:
     heard = f"heard of {duration(worker.silent)} ago"
     if worker.has_left or worker.is_silent:
         heard = "has left" if worker.has_left else f"silent for {duration(worker.silent)}"
-    behind = [f"{store} lacks {number:,}" for store, number in sorted(worker.behind.items()) if number]
-    if worker.log_bytes:
-        behind.append(f"feeds lack {size(worker.log_bytes)}")
+    behind = [f"feeds lack {size(worker.log_bytes)}"] if worker.log_bytes else []
     return "  ".join([f"{name} holds {worker.leased}", heard, *behind])
 
 

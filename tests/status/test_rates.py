@@ -81,19 +81,19 @@ def test_another_crawl_begins_at_nothing() -> None:
 def test_the_last_seconds_are_told_from_what_came_before() -> None:
     seen = Window()
     for second in range(31):
-        slow = max(0, second - 24)
-        answers = 10 * min(second, 24) + slow
-        milliseconds = 10 * min(second, 24) * 200 + slow * 2000
+        slow = max(0, second - 27)
+        answers = 10 * min(second, 27) + slow
+        milliseconds = 10 * min(second, 27) * 200 + slow * 2000
         seen.add(look(now=NOW + second, workers=[reporting(answers=answers, latency_ms=milliseconds)]))
     assert seen.recent is not None
     assert seen.before is not None
-    assert (seen.recent.latency, seen.recent.over) == (2.0, 5.0)
+    assert (seen.recent.latency, seen.recent.over) == (2.0, 3.0)
     assert seen.before.latency == pytest.approx(0.2, abs=0.02)
-    assert seen.before.over == 25.0
+    assert seen.before.over == 27.0
 
 
 def test_a_few_looks_have_no_recent_rates() -> None:
     seen = Window()
-    for second in range(5):
+    for second in range(3):
         seen.add(look(now=NOW + second, workers=[reporting(answers=second)]))
     assert (seen.recent, seen.before) == (None, None)

@@ -62,7 +62,7 @@ def test_on_a_usual_screen_there_is_something_of_everything() -> None:
         "12.5 answers/s in 0.31 s",
         "3/8 in flight",
         "1 in 0.25 s",
-        "MongoDB lacks 7",
+        "MongoDB      lacks 280 records",
     ):
         assert said in text
     assert "(39 more)" not in text, "no section has its title alone"
@@ -134,3 +134,17 @@ def test_a_worker_that_is_not_heard_of_is_silent_before_its_leases_end() -> None
     text = "\n".join(frame(Moment(report_of(status, None, LEASE, {})), "shop", 80, 24, colours=False))
     assert re.search(r"one .*silent for 4", text)
     assert re.search(r"two .*heard of 2\.5 s ago", text)
+
+
+def test_a_database_that_does_not_answer_is_named_as_those_say_that_are_there() -> None:
+    numbers = {"crawl__behind__MongoDB": 5, "crawl__behind__PostgreSQL": 40}
+    workers = [
+        worker("one", **numbers, crawl__down__PostgreSQL=1),
+        worker("two", **numbers),
+        worker("gone", silent=LEASE, **numbers, crawl__down__MongoDB=1),
+    ]
+    report = report_of(look(total=counts(leased=2), workers=workers), None, LEASE, {})
+    assert [(store.name, store.words) for store in report.stores] == [
+        ("MongoDB", "lacks 10 records"),
+        ("PostgreSQL", "lacks 80 records: it does not answer"),
+    ]

@@ -117,10 +117,12 @@ def report_of(
     kept = min(kept, expected) if expected else kept
     alive = {worker.worker for worker in living(status, lease_seconds)}
     workers = [_worker(worker, status.now, worker.worker in alive) for worker in status.workers]
+    stores = _stores([worker for worker in workers if worker.is_living] or workers)
+    condition = _with_latency(condition_of(status, lease_seconds), recent, before)
     seconds, is_least = _time_left(status, rates, max(0, expected - kept) if expected else None)
     return Report(
         status=status,
-        condition=_with_latency(condition_of(status, lease_seconds), recent, before),
+        condition=_with_notes(condition, workers, stores),
         rates=rates,
         latency=_latency(recent) or _latency(rates),
         kept=kept,
@@ -129,7 +131,7 @@ def report_of(
         is_least=is_least,
         hosts=sorted(_hosts(status), key=_order),
         workers=workers,
-        stores=_stores([worker for worker in workers if worker.is_living] or workers),
+        stores=stores,
         configured=configured,
     )
 
@@ -150,6 +152,21 @@ def _with_latency(condition: Condition, recent: Rates | None, before: Rates | No
         return condition
     said = f"an answer takes {now:.2g} s, and took {usual:.2g} s before"
     return Condition(SLOW, "; ".join(filter(None, (said, condition.reason))))
+
+
+def _with_notes(
+    condition: Condition, workers: Collection[WorkerView], stores: Collection[Store]
+) -> Condition:
+    """What somebody should know of at first sight, though the crawl goes on."""
+    if condition.word not in (RUNNING, SLOW):
+        return condition
+    silent = sum(worker.is_living and worker.is_silent for worker in workers)
+    notes = [
+        condition.reason,
+        f"{silent} of {sum(worker.is_living for worker in workers)} workers silent" if silent else "",
+        *(f"{store.name} does not answer" for store in stores if not store.answers),
+    ]
+    return Condition(condition.word, "; ".join(filter(None, notes)))
 
 
 def _time_left(status: Status, rates: Rates | None, missing: int | None) -> tuple[float | None, bool]:

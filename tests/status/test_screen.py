@@ -132,6 +132,7 @@ def test_a_worker_that_is_not_heard_of_is_silent_before_its_leases_end() -> None
         workers=[worker("one", leased=2, silent=4.0), worker("two", silent=2.5)],
     )
     text = "\n".join(frame(Moment(report_of(status, None, LEASE, {})), "shop", 80, 24, colours=False))
+    assert "running: 1 of 2 workers silent" in text
     assert re.search(r"one .*silent for 4", text)
     assert re.search(r"two .*heard of 2\.5 s ago", text)
 
@@ -148,3 +149,4 @@ def test_a_database_that_does_not_answer_is_named_as_those_say_that_are_there() 
         ("MongoDB", "lacks 10 records"),
         ("PostgreSQL", "lacks 80 records: it does not answer"),
     ]
+    assert (report.condition.word, report.condition.reason) == ("running", "PostgreSQL does not answer")

@@ -22,6 +22,13 @@ echo "installing $(1)"; as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); $$as_root 
   $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1) >/dev/null
 endef
 
+# Shell commands, while no package that they install may start a service: policy-rc.d is asked by Debian's packages.
+define without_services
+as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); policy=/usr/sbin/policy-rc.d; made=; \
+  [ -e $$policy ] || { printf '#!/bin/sh\nexit 101\n' | $$as_root install -m 755 /dev/stdin $$policy && made=yes; }; \
+  ( $(1) ); status=$$?; [ -z "$$made" ] || $$as_root rm -f $$policy; (exit $$status)
+endef
+
 .PHONY: help
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -70,6 +77,7 @@ test-whole: $(VENV)/.dev servers  ## the databases' history with the whole catal
 servers:
 	@command -v redis-server >/dev/null && command -v tinyproxy >/dev/null || { $(call debian,redis-server tinyproxy-bin); }
 	@compgen -G '/usr/lib/*/libcurl.so.4' >/dev/null || { $(call debian,libcurl4 libssl3 liblzma5); }  # for mongod
+	@command -v promtool >/dev/null || { $(call without_services,$(call debian,prometheus)); }  # its server is not started
 	@command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || { $(call debian,postgresql); }
 
 .PHONY: check

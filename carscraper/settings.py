@@ -259,6 +259,7 @@ EXTENSIONS = {
     "carscraper.monitoring.progress.Progress": 100,
     "carscraper.monitoring.completeness.Completeness": 200,
     "carscraper.monitoring.history.CarsHistory": 210,
+    "scrapy_durable.metrics.extension.Metrics": 220,
     "carscraper.monitoring.drift.Drift": 300,
     "carscraper.monitoring.schema_contract.SchemaContract": 310,
     "scrapy_durable.responses.retention.Retention": 350,

@@ -38,6 +38,7 @@ _ADDED = {
     "EXTENSIONS": {
         "scrapy_durable.any_project.AnyProject": 200,
         "scrapy_durable.runs.extension.RunHistory": 210,
+        "scrapy_durable.metrics.extension.Metrics": 220,
     },
 }
 """Components beside Scrapy's, with their place in the order."""

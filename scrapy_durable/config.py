@@ -55,6 +55,8 @@ class Config:
     """Those that are not switched off."""
     notify: tuple[str, ...] = field(repr=False)  # they hold tokens
     notify_timeout: float
+    metrics_port: int | None
+    metrics_host: str
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
@@ -90,6 +92,8 @@ class Config:
             monitor_bounds=values.bounds("DURABLE_MONITOR_BOUNDS", defaults.DURABLE_MONITOR_BOUNDS),
             notify=values.words("DURABLE_NOTIFY"),
             notify_timeout=values.fraction("DURABLE_NOTIFY_TIMEOUT", 1, 600),
+            metrics_port=_port(values, "DURABLE_METRICS_PORT"),
+            metrics_host=values.text("DURABLE_METRICS_HOST") or defaults.DURABLE_METRICS_HOST,
         )
 
     @property
@@ -106,6 +110,11 @@ def _directory(values: Values, name: str) -> Path | None:
     if "\0" in text:
         raise ConfigurationError(f"{name}: a path is needed, not {text!r}")
     return Path(text).absolute() if text else None
+
+
+def _port(values: Values, name: str) -> int | None:
+    """None for an empty one."""
+    return values.whole(name, 0, 65_535) if values.text(name) or values[name] == 0 else None
 
 
 def _origins(values: Values, name: str) -> tuple[str, ...]:

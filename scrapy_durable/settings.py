@@ -139,6 +139,16 @@ DURABLE_NOTIFY_TIMEOUT = os.environ.get("DURABLE_NOTIFY_TIMEOUT", "30")
 waits no longer.
 """
 
+DURABLE_METRICS_PORT = os.environ.get("DURABLE_METRICS_PORT", "")
+"""The port at which a crawl serves `/metrics` and `/healthcheck`, 0: a free one, which is logged. Empty: none is
+served.
+"""
+
+DURABLE_METRICS_HOST = os.environ.get("DURABLE_METRICS_HOST", "127.0.0.1")
+"""The address that these are served at. Another one than loopback shows everybody there the names of sites and
+workers.
+"""
+
 DURABLE_REPORTED_STATS = {"kept": "item_scraped_count", "requests": "downloader/request_count"}
 """Which stats a worker reports to the others, by the name that they have there: whole numbers, 16 at most. `kept` are
 the items passed on, `total` those that there are, as far as the site tells.

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from carscraper.config import Config
+from carscraper.monitoring.history import cars_runs_file
 from scrapy_durable.commands.queue import Command as CoreCommand
 from scrapy_durable.exceptions import ConfigurationError
 from scrapy_durable.plain import show
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+    from scrapy_durable.runs.file import Run
 
 
 class Command(CoreCommand):
@@ -25,3 +33,12 @@ class Command(CoreCommand):
             show(sys.stderr, f"error: {error}")
         else:
             super().run(args, opts)
+
+    def runs_file(self, settings: BaseSettings) -> Path | None:
+        """In `CARS_OUTPUT_DIR`, unless `DURABLE_RUNS_FILE` is set."""
+        return cars_runs_file(settings)
+
+    def counts(self, run: Run) -> bool:
+        """The whole catalogue's do, searches do not."""
+        arguments = run.get("arguments")
+        return not isinstance(arguments, dict) or not arguments.keys() - {"_job"}

@@ -6,7 +6,8 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +15,7 @@ import orjson
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from scrapy_durable.config import Config
 from scrapy_durable.exceptions import (
     ConfigurationError,
     DurableError,
@@ -26,6 +28,7 @@ from scrapy_durable.frontier.contract import DeadLetter, Frontier
 from scrapy_durable.operating import LONGEST_PAUSE, USUAL_PAUSE, find, pause, push, resume
 from scrapy_durable.plain import plain, plain_json, show
 from scrapy_durable.reaching import Reach, check_place, has_jobdir, only_spider
+from scrapy_durable.runs.extension import runs_file
 from scrapy_durable.status.document import status_document
 from scrapy_durable.status.life import key_text, life_lines
 from scrapy_durable.status.lines import status_lines
@@ -37,6 +40,7 @@ from scrapy_durable.status.words import address
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
+    from scrapy_durable.runs.file import Run
     from scrapy_durable.status.report import Report
 
 _BETWEEN_LOOKS = 1.0
@@ -46,6 +50,7 @@ _LIVELY = 60.0
 _ACTIONS = (
     "status",
     "watch",
+    "metrics",
     "show URL-OR-KEY",
     "dead",
     "retry-dead",
@@ -93,6 +98,10 @@ class Command(ScrapyCommand):
             default=USUAL_PAUSE,
             help=f"pause: seconds, {LONGEST_PAUSE:.0f} at most (default: {USUAL_PAUSE:.0f})",
         )
+        parser.add_argument(
+            "--port", type=int, help="metrics: 0 for a free one (default: DURABLE_METRICS_PORT)"
+        )
+        parser.add_argument("--host", help="metrics: where to listen (default: DURABLE_METRICS_HOST)")
         parser.add_argument("--yes", action="store_true", help="drop-dead, forget: do not ask first")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -108,6 +117,9 @@ class Command(ScrapyCommand):
             if action == "watch":
                 asyncio.run(_watch(self.settings, spider))
                 return
+            if action == "metrics":
+                asyncio.run(self._serve_metrics(self.settings, spider, opts))
+                return
             frontier = _frontier(self.settings, spider)
             self.exitcode = asyncio.run(_act(frontier, self.settings, action, names, opts))
         except (ConfigurationError, ForeignFile, FrontierRefused, OtherRelease) as error:
@@ -117,10 +129,40 @@ class Command(ScrapyCommand):
             self.exitcode = 1
             show(sys.stderr, f"error: {error}")
 
+    def runs_file(self, settings: BaseSettings) -> Path | None:
+        """The history of runs, for the time of the last complete one; None where there is none."""
+        return runs_file(settings)
+
+    def counts(self, run: Run) -> bool:
+        """Whether a run that is complete is one that is waited for."""
+        return True
+
+    async def _serve_metrics(self, settings: BaseSettings, spider: str, opts: argparse.Namespace) -> None:
+        from scrapy_durable.metrics.standing import History, serve  # loads a web server, which few need
+
+        config = Config.from_settings(settings)
+        port = config.metrics_port if opts.port is None else opts.port
+        if port is None:
+            raise ConfigurationError(
+                "name a port with --port, or by DURABLE_METRICS_PORT; 0 takes a free one"
+            )
+        path = self.runs_file(settings)
+        history = History(path, lambda run: run["spider"] == spider and self.counts(run)) if path else None
+        async with _looks(settings, spider, leases=0) as look:
+            await serve(
+                look,
+                history,
+                host=opts.host or config.metrics_host,
+                port=port,
+                say=lambda line: show(sys.stdout, line),
+            )
+
 
 def _check(opts: argparse.Namespace) -> None:
     if opts.limit < 0:
         raise ConfigurationError(f"--limit: 0 or more, not {opts.limit}")
+    if opts.port is not None and not 0 <= opts.port <= 65_535:
+        raise ConfigurationError(f"--port: from 0 to 65535, not {opts.port}")
 
 
 def _frontier(settings: BaseSettings, spider: str) -> Frontier:
@@ -175,19 +217,28 @@ async def _act(
     return 0
 
 
-async def _watch(settings: BaseSettings, spider: str) -> None:
-    """Until Ctrl-C."""
+@asynccontextmanager
+async def _looks(
+    settings: BaseSettings, spider: str, leases: int
+) -> AsyncIterator[Callable[[], Awaitable[Report]]]:
+    """For looks again and again."""
     reach = Reach(settings, spider, name="scrapy-queue")
     looker = build_looker(settings)
 
     async def look() -> Report:
         async with reach.frontier() as frontier:
-            return nothing_seen() if frontier is None else await looker.look(frontier, LEASES)
+            return nothing_seen() if frontier is None else await looker.look(frontier, leases)
 
     try:
-        await Watch(look, sys.stdout, spider).run()
+        yield look
     finally:
         await reach.close()
+
+
+async def _watch(settings: BaseSettings, spider: str) -> None:
+    """Until Ctrl-C."""
+    async with _looks(settings, spider, LEASES) as look:
+        await Watch(look, sys.stdout, spider).run()
 
 
 async def _report(frontier: Frontier, settings: BaseSettings, leases: int) -> Report:

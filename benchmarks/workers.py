@@ -40,27 +40,35 @@ class Site:
         self.most = 0
         """In flight at once."""
         self.port = 0
-        self._in_flight = 0
+        self.in_flight = 0
 
     async def start(self) -> None:
         """Listen on a free port."""
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Listen no more."""
+        self._server.close()
+        await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 agent = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"user-agent:"))
-                self._in_flight += 1
-                self.most = max(self.most, self._in_flight)
-                await self.open.wait()
-                await asyncio.sleep(self.latency)
-                self._in_flight -= 1
+                self.in_flight += 1
+                self.most = max(self.most, self.in_flight)
+                await self._pass_time()
+                self.in_flight -= 1
                 self.answered.append((time.monotonic(), agent.split()[1].decode()))
                 writer.write(_ANSWER)
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
+
+    async def _pass_time(self) -> None:
+        await self.open.wait()
+        await asyncio.sleep(self.latency)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,7 @@ async def crawl(
             proxy.delay = redis_latency
             port = proxy.port if redis_latency else server.port
             processes = [
-                _start(directory, f"worker-{number}", port, site.port, requests, cap, concurrent, stock)
+                start_worker(directory, f"worker-{number}", port, site.port, requests, cap, concurrent, stock)
                 for number in range(workers)
             ]
             try:
@@ -106,6 +114,7 @@ async def crawl(
             finally:
                 for process in processes:
                     process.kill()
+                await site.close()
     measured = site.answered[first:last]
     seconds = measured[-1][0] - measured[0][0]
     shares = Counter(agent for _, agent in measured)
@@ -117,7 +126,7 @@ async def crawl(
     )
 
 
-def _start(
+def start_worker(
     directory: str,
     name: str,
     redis_port: int,
@@ -125,8 +134,9 @@ def _start(
     requests: int,
     cap: int,
     concurrent: int,
-    stock: bool,
+    stock: bool = False,
 ) -> subprocess.Popen[bytes]:
+    """A crawl in a process of its own; `name` is what it tells the site, `stock` is Scrapy alone."""
     settings = {
         "REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
         "USER_AGENT": name,
@@ -172,8 +182,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=12, help="that a run takes at best (default: 12)")
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
-    print("| workers | requests/s (of at most) | round trips a request | requests of each | most at once |")
-    print("|---|---|---|---|---|")
+    print(
+        "| workers | requests/s (at most) | times one | round trips a request | requests of each | most at once |"
+    )
+    print("|---|---|---|---|---|---|")
+    one = 0.0
     for workers in options.workers:
         ideal = min(options.cap, max(1, workers) * options.concurrent) / options.latency
         runs = [
@@ -189,8 +202,11 @@ def main() -> None:
             )
             for _ in range(options.runs)
         ]
+        rate = median(run.rate for run in runs)
+        one = rate if workers == 1 else one
         print(
             f"| {workers or 'Scrapy alone'} | {_spread([run.rate for run in runs], 1)} ({ideal:.0f}) "
+            f"| {f'{rate / one:.2f}' if one else ''} "
             f"| {_spread([run.round_trips for run in runs], 3)} "
             f"| {'; '.join(' '.join(map(str, run.shares)) for run in runs)} "
             f"| {max(run.most for run in runs)} of {options.cap} |",

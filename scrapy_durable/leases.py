@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SPARES = 3
+_SPARES = 5
 """Spares for each place: more would be asked for long after another worker has set a pause, fewer would run out."""
 
 
@@ -165,18 +165,20 @@ class Prefetched:
         """A place of that slot is free, which the outbox says."""
         self._places[slot] += 1
 
-    def give_places_back(self, places: Counter[str]) -> None:
-        """The outbox is sent now: spares take the places that are free, and the frontier has those that are left.
+    def give_places_back(self, places: Counter[str]) -> Counter[str]:
+        """The outbox is sent now: spares take the places that are free, and the frontier has those that are left, which
+        are returned.
 
         Spares of a slot that has nothing in flight any more are released: no place would ever become free for them.
         `places` are those of the engine.
         """
         while (spare := self._next_spare()) is not None:
             self._leases.append(spare)
-        self._places.clear()
+        emptied, self._places = self._places, Counter()
         places = places + Counter(lease.slot for lease in self._leases)
         for slot in [slot for slot in self._spares if not places[slot]]:
             self._outbox.releases.extend(lease.held for lease in self._spares.pop(slot))
+        return emptied
 
     def dead_letter(self, lease: Lease, reason: str) -> None:
         """Make one a dead letter that was popped and cannot be read."""
@@ -350,9 +352,10 @@ class Leases(Participant):
         self.settle()
         self.renew_in_time()
         places = Counter(task.lease.slot for task in self._tasks.values() if not task.downloaded)
-        self.prefetched.give_places_back(places)
+        emptied = self.prefetched.give_places_back(places)
         if self.takes_spares():
-            outbox.spares = self.prefetched.wanted_spares(places, 2 * self._capacity)
+            # The places that are empty come again with the answer, or else their spares do not come either.
+            outbox.spares = self.prefetched.wanted_spares(places + emptied, 2 * self._capacity)
 
     def hear(self, outbox: Outbox, inbox: Inbox) -> None:
         """Others have what was stale."""

@@ -20,7 +20,7 @@ _SHORT_TICK = 0.002
 """Seconds between two exchanges when the time of a next request comes sooner than a tick."""
 _LINGER = 0.1
 """Seconds that news waits for more at most, while most of what was leased is in flight."""
-_LINGER_ALONE = 0.5
+_LINGER_ALONE = 1.0
 """The same for news that nobody waits for: acknowledgements, renewals, reports."""
 _QUIET = 0.005
 """Seconds without an answer of a site after which those that were asked together have all answered."""
@@ -140,7 +140,9 @@ class Timing(Participant):
 
     @property
     def _has_few_spares(self) -> bool:
-        return len(self._leases.prefetched.spares) <= self._had_spares // 2
+        """No more than may be sent, in the places that there are, while an exchange is under way."""
+        spares = len(self._leases.prefetched.spares)
+        return spares <= min(self._had_spares // 2, self._leases.under_way)
 
     def _rest_of_gathering(self) -> float:
         """Seconds until the answers that belong together are there."""

@@ -333,11 +333,23 @@ def test_spares_for_which_no_place_will_become_free_are_released() -> None:
     assert len(leases.prefetched.spares) == 0
 
 
+def test_spares_are_asked_for_also_when_all_that_was_in_flight_was_answered_together() -> None:
+    """Else a worker whose answers come together would never have any, and exchange for each round of them."""
+    outbox = Outbox()
+    leases, requests = with_spares(outbox, 1, 2, spares=[])
+    for request in requests:
+        leases.note_downloaded(leases[request])
+    leases.say(outbox)
+    assert outbox.take().spares == {"site": 10}
+    leases.say(outbox)
+    assert outbox.take().spares == {}
+
+
 def test_spares_are_some_for_each_place_and_none_when_nothing_is_asked_for() -> None:
     outbox = Outbox()
     leases, requests = with_spares(outbox, 1, 2, spares=[3])
     leases.say(outbox)
-    assert outbox.take().spares == {"site": 5}
+    assert outbox.take().spares == {"site": 9}
     leases.takes_spares = lambda: False
     leases.note_downloaded(leases[requests[0]])
     leases.say(outbox)

@@ -102,3 +102,24 @@ def test_where_there_is_no_crawl_it_says_so(place: dict[str, str]) -> None:
     assert done.returncode == 0, done.stderr
     assert "nothing here: no crawl has begun here, or the last one has ended" in done.stdout
     assert json.loads(queue("status", "--json", place=place).stdout)["state"] == "nothing here"
+
+
+def test_a_worker_that_has_nothing_to_say_is_heard_of_all_the_same(tmp_path: Path) -> None:
+    """It has leases waiting, the site never answers those in flight, and leases hold for a day: nothing else has it
+    say anything.
+    """
+    hangs = [{"match": "/specs/", "fault": "hang"}]
+    with RedisServer() as server, StandIn(listings=200, rules=hangs) as site:
+        place = {"REDIS_URL": server.url}
+        heard: set[float] = set()
+
+        def is_heard_again() -> bool:
+            [worker] = json.loads(queue("status", "--json", place=place).stdout)["workers"]
+            heard.add(worker["last_seen"])
+            return len(heard) > 2
+
+        settings = {**SLOW, **place, "DURABLE_LEASE_SECONDS": 86_400}
+        with crawl(site.url, tmp_path / "out", settings=settings) as run:
+            wait_until(lambda: site.counts()["specs"] == 2, what="that all places are taken")
+            wait_until(is_heard_again, what="that it is heard of again and again", every=0.5)
+            assert run.running, run.log

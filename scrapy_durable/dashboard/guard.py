@@ -17,7 +17,6 @@ SHORTEST_TOKEN = 16
 """Characters: guessing is hopeless then."""
 _SESSION_SECONDS = 12 * 3600.0
 _MOST_SESSIONS = 100
-_NAMES_OF_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def is_loopback(host: str) -> bool:
@@ -80,7 +79,7 @@ def check_host(request: web.Request) -> None:
         name = urlsplit(f"//{request.headers.get('Host', '')}").hostname
     except ValueError:
         name = None
-    if name not in _NAMES_OF_LOOPBACK:
+    if name is None or not is_loopback(name):
         raise web.HTTPMisdirectedRequest(text="Ask for it as 127.0.0.1 or localhost.")
 
 
@@ -90,7 +89,9 @@ def check_origin(request: web.Request) -> None:
     if site is not None:
         same = site == "same-origin"
     else:
-        same = request.headers.get("Origin") == f"{request.scheme}://{request.headers.get('Host', '')}"
+        # Not the scheme: a proxy in front may have TLS, and this page has not.
+        host = request.headers.get("Host", "")
+        same = request.headers.get("Origin") in (f"http://{host}", f"https://{host}")
     if not same:
         raise web.HTTPForbidden(text="That did not come from a page of this dashboard, so nothing was done.")
 

@@ -127,8 +127,13 @@ def test_a_page_of_another_site_replays_nothing(
     assert dead(server) == {1, 2, 3, 4}
 
 
-def test_a_browser_that_only_says_the_origin_is_believed(shop: Dashboard, server: RedisServer) -> None:
-    answer = shop.post("/dead/replay", ALL, Cookie=shop.log_in(), Origin=shop.address)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_browser_that_only_says_the_origin_is_believed(
+    shop: Dashboard, server: RedisServer, scheme: str
+) -> None:
+    """Also behind a proxy that has TLS."""
+    origin = shop.address.replace("http:", f"{scheme}:")
+    answer = shop.post("/dead/replay", ALL, Cookie=shop.log_in(), Origin=origin)
     assert answer.status == 303
     assert dead(server) == set()
 

@@ -256,6 +256,7 @@ ITEM_PIPELINES = {
 }
 
 EXTENSIONS = {
+    "scrapy_durable.console.ConsoleLog": 0,
     "carscraper.monitoring.progress.Progress": 100,
     "carscraper.monitoring.completeness.Completeness": 200,
     "carscraper.monitoring.history.CarsHistory": 210,

@@ -36,6 +36,7 @@ _ADDED = {
         "scrapy_durable.retry.middleware.NoAnswerMiddleware": 100,
     },
     "EXTENSIONS": {
+        "scrapy_durable.console.ConsoleLog": 0,
         "scrapy_durable.any_project.AnyProject": 200,
         "scrapy_durable.runs.extension.RunHistory": 210,
         "scrapy_durable.metrics.extension.Metrics": 220,

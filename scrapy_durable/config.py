@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +48,7 @@ class Config:
     responses_max_shared: int
     responses_max_kept: int
     item_log_max_bytes: int
+    console_level: str
     runs_file: Path | None
     dashboard_token: str = field(repr=False)
     monitors: tuple[str, ...]
@@ -85,6 +87,7 @@ class Config:
             responses_max_shared=values.whole("DURABLE_RESPONSES_MAX_SHARED", 1024, LARGEST),
             responses_max_kept=values.whole("DURABLE_RESPONSES_MAX_KEPT", 1024, LARGEST),
             item_log_max_bytes=values.whole("DURABLE_ITEM_LOG_MAX_BYTES", 1024**2, 2**50),
+            console_level=_level(values, "DURABLE_CONSOLE_LEVEL"),
             runs_file=_directory(values, "DURABLE_RUNS_FILE"),
             dashboard_token=values.text("DURABLE_DASHBOARD_TOKEN"),
             monitors=values.several("DURABLE_MONITORS"),
@@ -115,6 +118,14 @@ def _directory(values: Values, name: str) -> Path | None:
 def _port(values: Values, name: str) -> int | None:
     """None for an empty one."""
     return values.whole(name, 0, 65_535) if values.text(name) or values[name] == 0 else None
+
+
+def _level(values: Values, name: str) -> str:
+    """A level of logging by its name or number; empty for none."""
+    level = values.text(name)
+    if level and not level.isdecimal() and level not in logging.getLevelNamesMapping():
+        raise ConfigurationError(f"{name}: a level such as INFO or WARNING is needed, not {level!r}")
+    return level
 
 
 def _origins(values: Values, name: str) -> tuple[str, ...]:

@@ -93,6 +93,11 @@ DURABLE_ITEM_LOG_MAX_BYTES = os.environ.get("DURABLE_ITEM_LOG_MAX_BYTES", str(16
 its feeds, and is stopped when they are written at its end.
 """
 
+DURABLE_CONSOLE_LEVEL = os.environ.get("DURABLE_CONSOLE_LEVEL", "")
+"""Set beside `LOG_FILE`: what is at this level or above goes to standard error as well. Empty: the file alone has it,
+as Scrapy has it.
+"""
+
 DURABLE_RUNS_FILE = os.environ.get("DURABLE_RUNS_FILE", "")
 """The file in which each run leaves a line. Empty: `runs.jsonl` in `JOBDIR`, and none without."""
 

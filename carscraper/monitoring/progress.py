@@ -145,7 +145,9 @@ def _logging_above_the_bar() -> Iterator[None]:
     if not levels:
         yield
         return
+    before = list(logging.root.handlers)
     with logging_redirect_tqdm():
         for handler in logging.root.handlers:
-            handler.setLevel(max(handler.level, min(levels)))
+            if handler not in before:
+                handler.setLevel(min(levels))
         yield

@@ -57,6 +57,21 @@ def test_a_terminal_shows_a_bar_with_rate_and_time_left(
     assert "complete: kept" in shown.splitlines()[-2]
 
 
+def test_a_file_keeps_its_own_level_below_the_bar(site: Site, tmp_path: Path) -> None:
+    settings = {**FULL_SPEED, "CARS_API_URL": site.url, "CARS_OUTPUT_DIR": tmp_path / "data"}
+    settings |= {"LOG_FILE": tmp_path / "all.log", "LOG_LEVEL": "DEBUG", "DURABLE_CONSOLE_LEVEL": "INFO"}
+    status, shown = on_terminal(
+        [sys.executable, "-m", "scrapy", "crawl", "cars"]
+        + [f"--set={name}={value}" for name, value in settings.items()],
+        (50, 120),
+    )
+    assert status == 0, shown
+    _, _, while_it_ran = (tmp_path / "all.log").read_text().partition("Spider opened")
+    assert " DEBUG: " in while_it_ran
+    assert "Spider opened" in shown
+    assert " DEBUG: " not in shown
+
+
 @pytest.mark.parametrize("how", ["resumed", "joined"])
 def test_what_a_terminal_shows_from_the_beginning_is_the_crawl(
     site: Site, start: Start, tmp_path: Path, how: str

@@ -16,6 +16,7 @@ from tests.standin import ROOT
 
 UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]
+CRAWLS = [unit for unit in SERVICES if "check" not in unit.name]
 HERE = "/opt/carscraper"
 
 
@@ -24,16 +25,17 @@ def values(unit: Path, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
-def test_a_service_starts_a_spider_of_this_project_with_settings_that_it_has(unit: Path) -> None:
+def test_a_service_starts_a_command_of_this_project_with_settings_that_it_has(unit: Path) -> None:
     (command,) = (shlex.split(line) for line in values(unit, "ExecStart"))
-    assert command[:3] == [f"{HERE}/.venv/bin/scrapy", "crawl", "cars"]
+    wanted = ["crawl", "cars"] if unit in CRAWLS else ["runs", "check", "--max-age", "26h"]
+    assert command[: 1 + len(wanted)] == [f"{HERE}/.venv/bin/scrapy", *wanted]
     named = [part.partition("=")[0] for line in values(unit, "Environment") for part in shlex.split(line)]
     assert named
     assert [name for name in named if not hasattr(settings, name)] == []
     assert (ROOT / values(unit, "WorkingDirectory")[0].replace(HERE, ".") / "scrapy.cfg").exists()
 
 
-@pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
+@pytest.mark.parametrize("unit", CRAWLS, ids=lambda unit: unit.name)
 def test_what_is_killed_is_started_again_and_a_verdict_is_left_alone(unit: Path) -> None:
     assert values(unit, "Restart") == ["on-abnormal"]
 

@@ -89,6 +89,8 @@ class Pages:
         if self._access.is_local:
             check_host(request)
         elif not self._access.sessions.has(request) and not _is_open_to_all(request.path):
+            if "HX-Request" in request.headers:  # for a part of a page: the whole of it has to go there
+                raise web.HTTPNoContent(headers={"HX-Redirect": "/login"})
             raise web.HTTPSeeOther("/login")
         if request.method not in ("GET", "HEAD"):
             check_origin(request)

@@ -99,6 +99,11 @@ class Report:
     configured: Mapping[str, str]
     """What whoever looks has configured for the crawl, in words."""
 
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of items that a feed still needs, of all workers."""
+        return sum(worker.log_bytes for worker in self.workers)
+
 
 def report_of(
     status: Status,

@@ -87,6 +87,8 @@ def test_where_others_reach_it_nothing_is_shown_without_the_token(project: Path)
         for path in ("/", "/live", "/dead", "/requests/0000000000000001", "/tabs/prices"):
             answer = served.get(path)
             assert (answer.status, answer.headers["Location"]) == (303, "/login")
+        part = served.get("/live", HX_Request="true")
+        assert (part.status, part.text, part.headers["HX-Redirect"]) == (204, "", "/login")
         assert served.get("/", Cookie=served.log_in()).status == 200
 
 

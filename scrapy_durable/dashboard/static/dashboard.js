@@ -11,7 +11,13 @@
     return [{ ...look, label: xLabel, labelSize: xLabel ? 20 : 0 },
       ...yLabels.map(([scale, label, side]) => ({ ...look, scale, label, side, size: 52, labelSize: 20, grid: side === 1 ? { show: false } : look.grid }))];
   };
+  const clock = (at) => new Date(at * 1000).toLocaleTimeString([], { hour12: false });
   const widthOf = (place) => Math.max(200, place.clientWidth);
+
+  // What is wider than its place is scrolled by keyboard too
+  const reach = () => document.querySelectorAll(".scroll").forEach((place) => {
+    if (place.scrollWidth > place.clientWidth) place.tabIndex = 0; else place.removeAttribute("tabindex");
+  });
 
   // Charts that a tab gives as data
 
@@ -48,8 +54,8 @@
     chart = new uPlot({
       width: widthOf(place), height: 200, cursor: { drag: { x: false, y: false } },
       scales: { x: { time: true }, n: { range: (_, low, high) => [0, Math.max(1, high * 1.15)] }, s: { range: (_, low, high) => [0, Math.max(0.1, high * 1.3)] } },
-      series: [{ label: "at" }, { label: "answers/s", scale: "n", stroke: colour("link"), width: 2 }, { label: "latency, s", scale: "s", stroke: colour("second"), width: 2, dash: [6, 4] }],
-      axes: axes("", [["n", "answers a second", 3], ["s", "latency, s", 1]]),
+      series: [{ label: "at", value: (_, at) => (at === null ? "–" : clock(at)) }, { label: "answers/s", scale: "n", stroke: colour("link"), width: 2 }, { label: "latency, s", scale: "s", stroke: colour("second"), width: 2, dash: [6, 4] }],
+      axes: axes("", [["n", "answers a second", 3], ["s", "latency, s", 1]]).map((axis, number) => number ? axis : { ...axis, space: 80, values: (_, splits) => splits.map(clock) }),
     }, seen, place);
   };
   const note = () => {
@@ -75,7 +81,7 @@
   const look = () => { clearTimeout(timer); htmx.trigger(live, "look"); };
   const lost = () => { gone.hidden = false; live.classList.add("stale"); wait = Math.min(LONGEST, wait * 2); later(); };
   if (live) {
-    live.addEventListener("htmx:afterSwap", () => { gone.hidden = true; live.classList.remove("stale"); wait = EVERY; note(); later(); });
+    live.addEventListener("htmx:afterSwap", () => { gone.hidden = true; live.classList.remove("stale"); wait = EVERY; reach(); note(); later(); });
     for (const name of ["htmx:sendError", "htmx:responseError", "htmx:timeout"]) live.addEventListener(name, lost);
     document.addEventListener("visibilitychange", () => { if (document.hidden) clearTimeout(timer); else if (!paused) look(); });
     const button = document.getElementById("pause");
@@ -89,9 +95,11 @@
     later();
   }
   drawAll();
+  reach();
   let resized = 0;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => {
     drawn.forEach((plot, place) => plot.setSize({ width: widthOf(place), height: 280 }));
+    reach();
     if (chart) chart.setSize({ width: widthOf(document.getElementById("chart")), height: 200 });
   }, 100); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { drawAll(); drawSeen(); });

@@ -68,7 +68,7 @@ def test_one_is_replayed(shop: Dashboard, server: RedisServer) -> None:
     answer = shop.post("/dead/replay", {"key": "0000000000000003"}, Cookie=shop.log_in(), **OWN)
     assert (answer.status, answer.headers["Location"]) == (303, "/dead?queued=1")
     assert dead(server) == {1, 2, 4}
-    assert "1 requests are queued again." in shop.get("/dead?queued=1").text
+    assert "1 request is queued again." in shop.get("/dead?queued=1").text
 
 
 def test_those_of_a_reason_are_replayed(shop: Dashboard, server: RedisServer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -63,6 +64,8 @@ class Worker(Participant):
         self._crawl_ended = False
         self._next_read = 0.0
         self._reading: asyncio.Task[None] | None = None
+        self._read_since, self._read_at = -math.inf, 0.0
+        """When the last read that was answered began, on the monotonic clock and on the crawl's."""
         self._met: dict[str, float] = {}
         """Other workers whose requests this one was given, and the monotonic time of the first."""
 
@@ -98,8 +101,10 @@ class Worker(Participant):
             self._reading = asyncio.create_task(self._read_peers(frontier))
 
     async def _read_peers(self, frontier: Frontier) -> None:
+        since, at = time.monotonic(), self._clock()
         try:
             self.peers = await frontier.workers()
+            self._read_since, self._read_at = since, at
         except FrontierError as error:
             logger.debug(
                 "The workers of the crawl could not be read: %s", error
@@ -111,14 +116,16 @@ class Worker(Participant):
             self._reading.cancel()
 
     def may_live(self, other: str) -> bool:
-        """Whether another worker may still be running: it is heard of, or nobody has read since it was first met."""
+        """Whether another worker may still be running: it was heard of at the last read, or was first met since that
+        began.
+        """
         if not self._shared or other == self.name:
             return False
         met = self._met.setdefault(other, time.monotonic())
         for peer in self.peers or ():
             if peer.worker == other:
-                return not peer.report.get(LEFT) and self._clock() - peer.last_seen < self.lease_seconds
-        return self._next_read - _POLL_INTERVAL < met
+                return not peer.report.get(LEFT) and self._read_at - peer.last_seen < self.lease_seconds
+        return self._read_since < met
 
     # As a participant
 

@@ -98,13 +98,13 @@ class StartUrls:
         if callable(getattr(spider, "next_requests", None)):
             spider.next_requests = lambda: iter(())  # type: ignore[attr-defined]
 
-    async def take(self, spider: Spider) -> list[tuple[bytes, list[Request]]]:
+    async def take(self, spider: Spider, *, may_end: bool = True) -> list[tuple[bytes, list[Request]]]:
         """The requests of up to a batch of values, those of each with the id of the push; none while the last ones have
-        not been dropped, and for a second after the key was found empty.
+        not been dropped, and, unless the crawl `may_end`, for a second after the key was found empty.
 
         Raises `FrontierUnavailable`.
         """
-        if self._taken or time.monotonic() < self._looks_again:
+        if self._taken or not (may_end or time.monotonic() >= self._looks_again):
             return []
         self._taken = await self._take()
         if not self._taken and not self.others_have:

@@ -72,3 +72,50 @@ def test_a_start_key_that_the_spider_names_is_read_the_same_way(
         assert not client.exists("mine", "{pushed}:taken")
     assert len(pushed.items()) == len(set(pushed.items())) == PRODUCTS
     assert f"'start_urls/taken': {len(shop.categories())}," in run.log
+
+
+PUSHES_ITSELF = '''
+import asyncio
+
+import redis
+import scrapy
+
+
+class PushedSpider(scrapy.Spider):
+    """Pushes each number after the other to its own start key, once that has been found empty."""
+
+    name = "pushed"
+
+    def __init__(self, *args, site, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.site = site
+
+    def make_request_from_data(self, data):
+        return scrapy.Request(f"{self.site}/?number={data.decode()}", cb_kwargs={"number": int(data)})
+
+    async def parse(self, response, number):
+        with redis.Redis.from_url(self.settings["REDIS_URL"]) as client:
+            def looks():
+                return client.info("commandstats")["cmdstat_eval"]["calls"]
+
+            before = looks()
+            while looks() == before:
+                await asyncio.sleep(0.01)
+            if number < 4:
+                client.rpush("pushed:start_urls", number + 1)
+'''
+
+
+def test_what_is_pushed_by_the_last_request_of_a_crawl_is_crawled_before_it_ends(
+    project: MakeProject, redis_server: RedisServer
+) -> None:
+    variant = Variant("chain", {**WAITS.settings, "SCHEDULER_IDLE_BEFORE_CLOSE": 0}, redis=True)
+    pushed = project("pushed", variant)
+    (pushed.path / "shop" / "spiders" / "pushed.py").write_text(PUSHES_ITSELF)
+    with redis_server.client() as client:
+        client.delete("pushed:start_urls")
+        client.rpush("pushed:start_urls", 1)
+        run = pushed.start()
+        assert run.wait() == 0, run.log
+        assert not client.exists("pushed:start_urls", "{pushed}:taken"), run.log
+    assert "'start_urls/taken': 4," in run.log

@@ -162,6 +162,7 @@ class Exchanges:
             except FrontierUnavailable as error:
                 logger.warning("The frontier does not answer (%s); trying again in %.1f s", error, pause)
                 self._stats.inc_value("frontier/unavailable")
+                self._idle_since = None  # whether it has stayed empty is not known
                 await self._timing.sleep(pause)
                 pause = min(pause * 2, 5.0)
             except FrontierLost as error:

@@ -34,14 +34,17 @@ def redis_client(settings: BaseSettings) -> Redis | None:
             "REDIS_URL: it needs what the extra redis brings; install it with: pip install redis scrapy-redis"
         ) from error
 
-    says_who = "driver_info" in Redis.__init__.__annotations__
+    given = settings.getdict("REDIS_PARAMS")
+    nobody: dict[str, None] = {"lib_name": None, "lib_version": None}
+    if "driver_info" in Redis.__init__.__annotations__:  # where it is None, the two others are not looked at
+        nobody = {} if given.keys() & nobody else {"driver_info": None}
     params = {
         # Nothing is said and waited for before the first command, but user, password and database.
         "protocol": 2,
-        **({"driver_info": None} if says_who else {"lib_name": None, "lib_version": None}),
+        **nobody,
         "socket_timeout": _TIMEOUT,
         "socket_connect_timeout": _TIMEOUT,
-        **settings.getdict("REDIS_PARAMS"),
+        **given,
         "redis_cls": Redis,
         "decode_responses": False,
     }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from scrapy_durable.frontier.contract import Frontier, Key
-    from scrapy_durable.frontier.views import Element
+    from scrapy_durable.frontier.views import Element, Listing
 
 USUAL_PAUSE, LONGEST_PAUSE = 3600.0, 86_400.0
 """Seconds. A pause that is forgotten ends by itself, and before a crawl takes it for a damage of its queue."""
@@ -104,6 +104,15 @@ async def find(frontier: Frontier, settings: BaseSettings, spider: str, named: s
             "which status --json and dead --json tell"
         )
     return found
+
+
+async def list_requests(frontier: Frontier, state: str, limit: int, slot: str, callback: str) -> Listing:
+    """The first requests in that state, of a site and a method ("": of all)."""
+    if slot:
+        await _known(frontier, slot)
+    if callback and callback not in (await frontier.status()).callbacks:
+        raise OperationRefused(f"this crawl has no requests for the method {callback}")
+    return await frontier.listing(state, limit, slot, callback)
 
 
 async def _known(frontier: Frontier, host: str) -> None:

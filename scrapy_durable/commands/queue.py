@@ -25,13 +25,14 @@ from scrapy_durable.exceptions import (
 )
 from scrapy_durable.frontier.build import build_frontier, is_shared
 from scrapy_durable.frontier.contract import DeadLetter, Frontier
-from scrapy_durable.operating import LONGEST_PAUSE, USUAL_PAUSE, find, pause, push, resume
+from scrapy_durable.operating import LONGEST_PAUSE, USUAL_PAUSE, find, list_requests, pause, push, resume
 from scrapy_durable.plain import plain, plain_json, show
 from scrapy_durable.reaching import Reach, check_place, has_jobdir, only_spider
 from scrapy_durable.runs.extension import runs_file
 from scrapy_durable.status.document import status_document
 from scrapy_durable.status.life import key_text, life_lines
 from scrapy_durable.status.lines import status_lines
+from scrapy_durable.status.listing import STATES, listing_document, listing_lines
 from scrapy_durable.status.looking import build_looker
 from scrapy_durable.status.report import nothing_seen
 from scrapy_durable.status.watching import LEASES, Watch
@@ -52,6 +53,7 @@ _ACTIONS = (
     "watch",
     "metrics",
     "show URL-OR-KEY",
+    "list",
     "dead",
     "retry-dead",
     "drop-dead",
@@ -85,11 +87,15 @@ class Command(ScrapyCommand):
         """Scrapy's own options, and these."""
         super().add_options(parser)
         parser.add_argument("--spider", help="whose frontier (default: the project's only spider)")
-        parser.add_argument("--json", action="store_true", help="status, dead: as JSON")
+        parser.add_argument("--json", action="store_true", help="status, list, dead: as JSON")
         parser.add_argument(
-            "--limit", type=int, default=100, help="dead, leases: how many at most (default: 100)"
+            "--limit", type=int, default=100, help="list, dead, leases: how many at most (default: 100)"
         )
-        parser.add_argument("--callback", help="push: the spider's method (default: parse)")
+        parser.add_argument("--state", help=f"list: {', '.join(STATES)}")
+        parser.add_argument("--slot", default="", help="list: of that host alone")
+        parser.add_argument(
+            "--callback", help="push: the spider's method (default: parse); list: for it alone"
+        )
         parser.add_argument("--priority", type=int, default=0, help="push: higher goes first (default: 0)")
         parser.add_argument(
             "--for",
@@ -112,7 +118,7 @@ class Command(ScrapyCommand):
         if self.settings is None:
             raise RuntimeError("a command runs through scrapy.cmdline")
         try:
-            _check(opts)
+            _check(opts, action)
             spider = opts.spider or only_spider(self.settings)
             if action == "watch":
                 asyncio.run(_watch(self.settings, spider))
@@ -158,7 +164,9 @@ class Command(ScrapyCommand):
             )
 
 
-def _check(opts: argparse.Namespace) -> None:
+def _check(opts: argparse.Namespace, action: str) -> None:
+    if action == "list" and opts.state not in STATES:
+        raise ConfigurationError(f"--state: one of {', '.join(STATES)}, not {opts.state}")
     if opts.limit < 0:
         raise ConfigurationError(f"--limit: 0 or more, not {opts.limit}")
     if opts.port is not None and not 0 <= opts.port <= 65_535:
@@ -186,6 +194,8 @@ async def _act(
         elif action == "show":
             element = await find(frontier, settings, opts.spider or only_spider(settings), names[0])
             show(sys.stdout, *life_lines(element, (await frontier.status()).now))
+        elif action == "list":
+            await _list(frontier, opts)
         elif action == "dead":
             letters = await frontier.dead_letters(opts.limit)
             show(sys.stdout, *(_dead_as_json(letters) if opts.json else _dead_lines(letters)))
@@ -249,6 +259,13 @@ async def _report(frontier: Frontier, settings: BaseSettings, leases: int) -> Re
         await asyncio.sleep(_BETWEEN_LOOKS)
         report = await looker.look(frontier, leases)
     return report
+
+
+async def _list(frontier: Frontier, opts: argparse.Namespace) -> None:
+    callback = opts.callback or ""
+    found = await list_requests(frontier, STATES[opts.state], opts.limit, opts.slot, callback)
+    lines = listing_lines(found, opts.state, filtered=bool(opts.slot or callback))
+    show(sys.stdout, *(_json(listing_document(found, opts.state)) if opts.json else lines))
 
 
 async def _abandon(frontier: Frontier, name: str, opts: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from scrapy_durable.frontier.contract import Entry, Key, Pause
-    from scrapy_durable.frontier.views import Element
+    from scrapy_durable.frontier.views import Element, Listing
 
 
 class Operable(Protocol):
@@ -14,6 +14,12 @@ class Operable(Protocol):
 
     async def find(self, key: Key) -> Element | None:
         """The request of that key; None when it was never pushed, or was dropped, or there is no crawl."""
+
+    async def listing(self, state: str, limit: int, slot: str = "", callback: str = "") -> Listing:
+        """Up to `limit` requests that are `queued`, `delayed`, `leased` or `dead`, of that slot and callback ("": of
+        all). Queued ones by slot and in the order of their leasing, of one slot alone where it is named; without those
+        whose time has come unseen. Delayed by time, leased and dead the oldest first. Works without `begin`.
+        """
 
     async def push(self, entries: list[Entry]) -> list[Key]:
         """Add requests beside the workers, as their `Outbox.entries`; returns those that were refused. Works without

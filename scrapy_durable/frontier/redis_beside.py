@@ -7,14 +7,22 @@ from typing import Any
 from scrapy_durable.exceptions import FrontierLost
 from scrapy_durable.frontier.contract import Entry, Inbox, Key, Outbox, Pause
 from scrapy_durable.frontier.redis_logs import RedisLogs
-from scrapy_durable.frontier.redis_messages import BUCKETS, pack_outbox, read_element, read_inbox, reading
+from scrapy_durable.frontier.redis_messages import (
+    BUCKETS,
+    pack_outbox,
+    read_element,
+    read_inbox,
+    read_listing,
+    reading,
+)
 from scrapy_durable.frontier.redis_scripts import Script, load_script
 from scrapy_durable.frontier.redis_server import STATE_VERSION, other_release
-from scrapy_durable.frontier.views import Element
+from scrapy_durable.frontier.views import WINDOW, Element, Listing
 
 EXCHANGE = load_script("exchange")
 RESUME = load_script("resume")
 FIND = load_script("find")
+LIST = load_script("list")
 
 
 class RedisBeside(RedisLogs):
@@ -26,6 +34,13 @@ class RedisBeside(RedisLogs):
         reply = await self._keys.run(FIND, keys, [self._offset(), key.to_bytes(8, signed=True), str(key)])
         with reading("a request"):
             return read_element(key, reply)
+
+    async def listing(self, state: str, limit: int, slot: str = "", callback: str = "") -> Listing:
+        """The first requests in that state."""
+        arguments: list[str | int | bytes] = [self._offset(), state, WINDOW, limit, slot, callback]
+        reply = await self._keys.run(LIST, self._keys.fixed, arguments)
+        with reading("a list of requests"):
+            return read_listing(reply)
 
     async def push(self, entries: list[Entry]) -> list[Key]:
         """Add requests beside the workers."""

@@ -29,7 +29,7 @@ from scrapy_durable.frontier.contract import (
 from scrapy_durable.frontier.log_names import is_log_name
 from scrapy_durable.frontier.reasons import kind_of
 from scrapy_durable.frontier.report import pack_report, read_report
-from scrapy_durable.frontier.views import Element
+from scrapy_durable.frontier.views import Element, Listing
 
 BUCKETS = 2**16
 """Sets that the seen set is spread over."""
@@ -179,6 +179,13 @@ def read_element(key: Key, reply: Any) -> Element | None:
         reason=reason.decode(errors="replace"),
         payload=payload,
     )
+
+
+def read_listing(reply: Any) -> Listing:
+    """Of `list.lua`."""
+    matched, looked, total, *found = reply
+    elements = [read_element(read_keys(key)[0], row) for key, row in rows(found[0] if found else [], 2)]
+    return Listing([element for element in elements if element is not None], matched, looked, total)
 
 
 def read_held_leases(reply: Any) -> list[HeldLease]:

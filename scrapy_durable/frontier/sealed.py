@@ -26,7 +26,7 @@ from scrapy_durable.frontier.contract import (
     Status,
     WorkerStatus,
 )
-from scrapy_durable.frontier.views import Element
+from scrapy_durable.frontier.views import Element, Listing
 from scrapy_durable.signatures import SIGNATURE, Signer
 
 _MARK = b"\x01"
@@ -156,6 +156,15 @@ class SealedFrontier(_Passed):
             return found
         crawl_id = self._crawl_id or (await self._frontier.status()).crawl_id or ""
         return replace(found, payload=self._opened(found.payload, crawl_id, key))
+
+    async def listing(self, state: str, limit: int, slot: str = "", callback: str = "") -> Listing:
+        """As the frontier within."""
+        crawl_id = self._crawl_id or (await self._frontier.status()).crawl_id or ""
+        found = await self._frontier.listing(state, limit, slot, callback)
+        opened = [
+            replace(one, payload=self._opened(one.payload, crawl_id, one.key)) for one in found.elements
+        ]
+        return replace(found, elements=opened)
 
     async def push(self, entries: list[Entry]) -> list[Key]:
         """As the frontier within, signed for the crawl that is there."""

@@ -38,10 +38,11 @@ from scrapy_durable.frontier.sqlite_status import (
     empty_status,
     read_element,
     read_leases,
+    read_listing,
     read_status,
     read_workers,
 )
-from scrapy_durable.frontier.views import Element
+from scrapy_durable.frontier.views import Element, Listing
 
 MOST_AT_ONCE = 1000
 """Most leases reclaimed, delays ended and pauses ended in one exchange; the next one does the rest."""
@@ -201,6 +202,13 @@ class SqliteFrontier(SqliteLogs):
             return None
         with self._transaction(write=False) as db:
             return read_element(db, key, self._time(db)[0])
+
+    async def listing(self, state: str, limit: int, slot: str = "", callback: str = "") -> Listing:
+        """The first requests in that state."""
+        if self._file.is_absent():
+            return Listing([], 0, 0, 0)
+        with self._transaction(write=False) as db:
+            return read_listing(db, self._time(db)[0], state, limit, slot, callback)
 
     async def push(self, entries: list[Entry]) -> list[Key]:
         """Add requests beside the worker."""

@@ -19,7 +19,7 @@ from scrapy_durable.frontier.contract import (
 from scrapy_durable.frontier.report import read_report
 from scrapy_durable.frontier.sqlite_books import Ledger
 from scrapy_durable.frontier.sqlite_statements import CRAWL, EXCHANGE, load_statements
-from scrapy_durable.frontier.views import Element
+from scrapy_durable.frontier.views import WINDOW, Element, Listing
 
 STATUS = load_statements("status")
 MOST_WAITS = 1000
@@ -149,6 +149,26 @@ def read_element(db: sqlite3.Connection, key: int, now: float) -> Element | None
         reason=reason if is_dead else "",
         payload=payload,
     )
+
+
+def read_listing(
+    db: sqlite3.Connection, now: float, state: str, limit: int, slot: str, callback: str
+) -> Listing:
+    """The first requests in that state; `now` by the crawl's clock."""
+    if state == "queued" and slot:
+        rows = db.execute(STATUS.list_queued_of, (slot, WINDOW + 1)).fetchall()
+    elif state == "delayed":
+        rows = db.execute(STATUS.list_delayed, (now, WINDOW + 1)).fetchall()
+    else:
+        rows = db.execute(getattr(STATUS, f"list_{state}"), (WINDOW + 1,)).fetchall()
+    elements, matched = [], 0
+    for (key,) in rows[:WINDOW]:
+        element = read_element(db, key, now)
+        if element and slot in ("", element.slot) and callback in ("", element.callback):
+            matched += 1
+            if matched <= limit:
+                elements.append(element)
+    return Listing(elements, matched, len(rows[:WINDOW]), len(rows) if len(rows) <= WINDOW else None)
 
 
 def empty_status() -> Status:

@@ -70,6 +70,23 @@ class Element:
     payload: bytes = b""
 
 
+WINDOW = 2000
+"""Most requests that one listing looks through, whatever is queued."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The first requests in one state."""
+
+    elements: list[Element]
+    matched: int
+    """How many of those that were looked through are of the slot and callback; at least as many as are listed."""
+    looked: int
+    """How many were looked through: `WINDOW` at most."""
+    total: int | None
+    """How many there are to look through; None where only a walk along all of them would tell."""
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """How many elements are in which state."""

@@ -1,14 +1,13 @@
 -- What is known of one request. Reads only.
 --
+-- Uses: element.lua
 -- Flags: no-writes
 -- KEYS  as in keys.lua; then the bucket of the seen set that would have it
 -- ARGV  1 offset of the clock (microseconds; tests only)
 --       2 key (8 bytes)
 --       3 the same in decimal
 -- Returns {} for one that is not known, {"done"}, else
---         {"queued", "delayed", "leased" or "dead", slot, callback, rank, microseconds since the epoch when it was pushed, attempts, failures,
---          when it is due, (of a lease) since when and until when, (of a dead one) when it died: each in microseconds as text, "0" where it does
---          not apply, worker, reason, payload}
+--         what element.lua tells of it
 -- Error RELEASE when the crawl is of another version.
 -- After a crash: nothing has changed.
 
@@ -20,26 +19,4 @@ if not record then
     if redis.call('SISMEMBER', KEYS[FIXED + 1], ARGV[3]) == 1 then return {'done'} end
     return {}
 end
-local prefix, payload = string.sub(record, 1, PREFIX), string.sub(record, PREFIX + 1)
-local slot, rank, arrival, callback = unpack_prefix(prefix)
-local state, attempts, failures = 'queued', 0, 0
-local due, since, deadline, died, worker, reason = '0', '0', '0', '0', '', ''
-local lease, death = redis.call('HGET', LEASES, key), redis.call('HGET', DEAD, key)
-if lease then
-    local _, ends
-    _, attempts, failures, _, ends = unpack_lease(lease)
-    state, worker, deadline = 'leased', holder_of(lease), decimal(ends)
-    since = decimal((struct.unpack('>I7', since_of(lease))))
-elseif death then
-    state = 'dead'
-    local _
-    attempts, failures, _, reason = unpack_death(death)
-    died = redis.call('ZSCORE', DEATHS, key) or '0'
-else
-    local tries = redis.call('HGET', ATTEMPTS, key)
-    if tries then attempts, failures = unpack_tries(tries) end
-    local time = redis.call('ZSCORE', DELAYED, prefix .. key)
-    if time and tonumber(time) > now then state, due = 'delayed', time end
-end
-return {state, redis.call('HGET', NAMES, 'slot#' .. slot), redis.call('HGET', NAMES, 'callback#' .. callback), rank, decimal(arrival),
-    attempts, failures, due, since, deadline, died, worker, reason, payload}
+return row_of_element(key, record, now)

@@ -56,3 +56,18 @@ WHERE state = 2 AND downloaded = 0 GROUP BY slot.id LIMIT ?;
 SELECT state, slot.name, callback.name, priority, born, attempts, failures, not_before, coalesce(worker, ''), since, deadline,
        coalesce(reason, ''), payload
 FROM work JOIN body USING (id) JOIN slot ON slot.id = work.slot JOIN callback ON callback.id = work.callback WHERE key = ?;
+
+-- :list_queued What is queued, by slot and in the order of leasing; at most so many, as in those below.
+SELECT key FROM work WHERE state = 0 ORDER BY slot, priority DESC, id LIMIT ?;
+
+-- :list_queued_of What is queued of a slot.
+SELECT key FROM work WHERE state = 0 AND slot = (SELECT id FROM slot WHERE name = ?) ORDER BY priority DESC, id LIMIT ?;
+
+-- :list_delayed What is delayed beyond a time, the next first.
+SELECT key FROM work WHERE state = 1 AND not_before > ? ORDER BY not_before LIMIT ?;
+
+-- :list_leased What is leased, the oldest first.
+SELECT key FROM work WHERE state = 2 ORDER BY token LIMIT ?;
+
+-- :list_dead What is dead, the oldest first.
+SELECT key FROM work WHERE state = 3 ORDER BY deadline, id LIMIT ?;

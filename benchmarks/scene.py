@@ -37,7 +37,12 @@ _LATENCY = 0.2
 _CAP = 16
 """Requests at once of both workers together, and of each: the catalogue takes some three minutes."""
 _LEASE_SECONDS = 10
-_SIZES = {"wide": (1280, 900), "phone": (390, 844)}
+_SIZES = {
+    "wide": (1280, 900, False),
+    "wide-dark": (1280, 900, True),
+    "phone": (390, 844, False),
+    "phone-dark": (390, 844, True),
+}
 _ADDRESS = re.compile(r"http://\S+")
 
 
@@ -85,12 +90,12 @@ class Scene:
         await self.keep(name)
 
     async def keep(self, name: str) -> None:
-        """Pictures of the page as it is."""
-        for size, (width, height) in _SIZES.items():
-            for dark in (False, True):
-                await self.page.look(width=width, height=height, dark=dark)
-                picture = await self.page.picture()
-                (self.into / f"{name}-{size}-{'dark' if dark else 'light'}.png").write_bytes(picture)
+        """Pictures of the page as it is; of an incident wide and light, and dark on a phone."""
+        for size, (width, height, dark) in _SIZES.items():
+            if name != "running" and size in ("wide-dark", "phone"):
+                continue
+            await self.page.look(width=width, height=height, dark=dark)
+            (self.into / f"{name}-{size}.png").write_bytes(await self.page.picture())
 
     def _check_time(self, begun: float, name: str, wanted: Sequence[str], shown: str) -> None:
         if time.monotonic() - begun > 4 * self.within:
@@ -98,11 +103,11 @@ class Scene:
 
 
 @contextlib.contextmanager
-def dashboard(place: dict[str, str]) -> Iterator[str]:
-    """`scrapy dashboard`; its address."""
+def serving(command: Sequence[str], place: dict[str, str]) -> Iterator[str]:
+    """A command of Scrapy's that serves something; its address, without a slash at the end."""
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "scrapy", "dashboard", "--port", "0", *_options(place)],
+            [sys.executable, "-m", "scrapy", *command, *options(place)],
             cwd=ROOT,
             stdout=log,
             stderr=log,
@@ -112,10 +117,10 @@ def dashboard(place: dict[str, str]) -> Iterator[str]:
             def address() -> str | None:
                 log.seek(0)
                 found = _ADDRESS.search(log.read())
-                assert process.poll() is None or found, "the dashboard has ended"
+                assert process.poll() is None or found, f"{command[0]} has ended"
                 return found[0].rstrip("/.,") if found else None
 
-            wait_until(address, what="the dashboard tells its address")
+            wait_until(address, what=f"{command[0]} tells its address")
             found = address()
             assert found is not None
             yield found
@@ -124,7 +129,8 @@ def dashboard(place: dict[str, str]) -> Iterator[str]:
             process.wait(30)
 
 
-def _options(settings: dict[str, str]) -> list[str]:
+def options(settings: dict[str, str]) -> list[str]:
+    """As a command line has them."""
     return [part for name, value in settings.items() for part in ("-s", f"{name}={value}")]
 
 
@@ -154,9 +160,9 @@ async def play(into: Path, listings: int, within: float, axe: Path | None) -> li
         second = stack.enter_context(worker(2))
         wait_until(lambda: site.counts()["specs"] > 200, what="a crawl at work")
         views = {**shared, "CARS_API_URL": site.url, "CARS_OUTPUT_DIR": str(place / "out")}
-        watch = [sys.executable, "-m", "scrapy", "queue", "watch", *_options(views)]
+        watch = [sys.executable, "-m", "scrapy", "queue", "watch", *options(views)]
         terminal = stack.enter_context(Terminal(watch))
-        url = stack.enter_context(dashboard(views))
+        url = stack.enter_context(serving(["dashboard", "--port", "0"], views))
         async with browser() as chromium:
             page = await chromium.open(url)
             scene = Scene(into, terminal, page, within)

@@ -24,6 +24,9 @@ settings.load_profile("untimed")
 # The tests start a thousand processes: none of them shall compile the sources again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Users do not set it, and it hides what is never flushed.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 MEMORY = Path("/dev/shm")
 ENOUGH = 6 * 1024**3
 """Bytes that have to be free; the tests use a sixth of them at most."""

@@ -160,8 +160,14 @@ class Command(ScrapyCommand):
                 history,
                 host=opts.host or config.metrics_host,
                 port=port,
-                say=lambda line: show(sys.stdout, line),
+                say=_say_at_once,
             )
+
+
+def _say_at_once(line: str) -> None:
+    """Whoever waits for it may read a file, or a pipe."""
+    show(sys.stdout, line)
+    sys.stdout.flush()
 
 
 def _check(opts: argparse.Namespace, action: str) -> None:

@@ -56,17 +56,18 @@ class Site:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                agent = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"user-agent:"))
+                line = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"user-agent:"))
+                agent = line.split()[1].decode()
                 self.in_flight += 1
                 self.most = max(self.most, self.in_flight)
-                await self._pass_time()
+                await self._pass_time(agent)
                 self.in_flight -= 1
-                self.answered.append((time.monotonic(), agent.split()[1].decode()))
+                self.answered.append((time.monotonic(), agent))
                 writer.write(_ANSWER)
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
-    async def _pass_time(self) -> None:
+    async def _pass_time(self, agent: str) -> None:
         await self.open.wait()
         await asyncio.sleep(self.latency)
 

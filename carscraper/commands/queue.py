@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carscraper.config import Config
-from carscraper.monitoring.history import cars_runs_file
+from carscraper.monitoring.history import cars_runs_file, reads_whole_catalogue
 from scrapy_durable.commands.queue import Command as CoreCommand
 from scrapy_durable.exceptions import ConfigurationError
 from scrapy_durable.plain import show
@@ -40,5 +40,4 @@ class Command(CoreCommand):
 
     def counts(self, run: Run) -> bool:
         """The whole catalogue's do, searches do not."""
-        arguments = run.get("arguments")
-        return not isinstance(arguments, dict) or not arguments.keys() - {"_job"}
+        return reads_whole_catalogue(run)

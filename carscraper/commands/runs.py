@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carscraper.monitoring.history import cars_runs_file
+from carscraper.monitoring.history import cars_runs_file, reads_whole_catalogue
 from scrapy_durable.commands.runs import Command as CoreCommand
 
 if TYPE_CHECKING:
@@ -25,5 +25,4 @@ class Command(CoreCommand):
 
     def counts(self, run: Run) -> bool:
         """A search, or a crawl with a limit, is none of the whole catalogue."""
-        arguments = run.get("arguments")
-        return not isinstance(arguments, dict) or not arguments.keys() - {"_job"}
+        return reads_whole_catalogue(run)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from scrapy_durable.runs.file import Run
     from scrapy_durable.runs.monitors import Monitor
 
 _EMPTY = (b"[]", b"null")
@@ -136,3 +137,9 @@ class CarsHistory(RunHistory):
         lifecycle = lifecycle_of(self._crawler)
         verdict = lifecycle.verdict if lifecycle else None
         return verdict if isinstance(verdict, Verdict) else None
+
+
+def reads_whole_catalogue(run: Run) -> bool:
+    """False for a search, and a crawl with a limit; `_job` is scrapyd's."""
+    arguments = run.get("arguments")
+    return not isinstance(arguments, dict) or not arguments.keys() - {"_job"}

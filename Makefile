@@ -8,7 +8,7 @@ VENV     := .venv
 BIN      := $(VENV)/bin
 LISTINGS ?= 71290
 # Tests at once: more than two cores, since most of them wait for clocks and servers.
-JOBS     ?= 3
+JOBS     ?= 4
 
 # Full speed, which only a site of one's own can take: no throttling, 32 requests at once.
 FULL_SPEED := -s CONCURRENT_REQUESTS=32 -s CONCURRENT_REQUESTS_PER_DOMAIN=32 -s AUTOTHROTTLE_ENABLED=False

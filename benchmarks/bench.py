@@ -123,12 +123,12 @@ def profile(url: str, page_size: int) -> int:
         )
         figures = pstats.Stats(str(stats))
         figures.sort_stats("tottime").print_stats(TOP)
-        print("\n".join(shares(figures)))
+        print("\n".join([*shares(figures), "", *largest(figures)]))
     return ended.returncode
 
 
 def shares(figures: pstats.Stats) -> Iterator[str]:
-    """How much of the time was spent in whose functions: packages, our modules, built-in functions by name."""
+    """How much of the time was spent in whose functions: packages, our parts, built-in functions by name."""
     times: Counter[str] = Counter()
     for (path, _, function), (_, _, own_time, _, _) in figures.stats.items():  # type: ignore[attr-defined]
         if found := re.search(r"site-packages/(\w+)/(\w+)", path):
@@ -137,14 +137,30 @@ def shares(figures: pstats.Stats) -> Iterator[str]:
                 if found[1] in ("scrapy", "carscraper", "scrapy_durable")
                 else found[1]
             )
-        elif found := re.search(r"(carscraper/.+)\.py$", path):
-            whose = found[1]
+        elif Path(path).is_relative_to(ROOT):
+            whose = "/".join(Path(path).relative_to(ROOT).with_suffix("").parts[:2])
         else:
             whose = function if path == "~" else "Python's library"
         times[whose] += own_time
     total = sum(times.values())
     for whose, seconds in times.most_common(25):
         yield f"{100 * seconds / total:5.1f} %  {whose}"
+
+
+def largest(figures: pstats.Stats) -> Iterator[str]:
+    """Our functions that take most of the time by themselves, what they call that is built in included."""
+    times: Counter[str] = Counter()
+    total = 0.0
+    for (path, line, function), (_, _, own_time, _, callers) in figures.stats.items():  # type: ignore[attr-defined]
+        total += own_time
+        whose = {(path, line, function): own_time}
+        if path == "~":
+            whose = {caller: time for caller, (_, _, time, _) in callers.items()}
+        for (where, _, name), seconds in whose.items():
+            if Path(where).is_relative_to(ROOT) and "site-packages" not in where:
+                times[f"{Path(where).relative_to(ROOT)} {name}"] += seconds
+    for function, seconds in times.most_common(12):
+        yield f"{100 * seconds / total:5.1f} %  {function}"
 
 
 def run_all(names: Sequence[str], listings: int, page_size: int, runs: int) -> list[Result]:

@@ -2,8 +2,9 @@
 
 The site is asyncio in this process, its bodies are two bytes, and no more requests are in flight than a cap that all
 workers share: so the most that can be reached is cap / latency. Measured between a fifth and four fifths of the
-answers, once all workers have joined: requests a second, round trips to the frontier (calls of scripts) a request, how
-many requests each worker has had of them, and the most at once that the site has seen.
+answers, once all workers have joined: requests a second (the slope of a line through all answers, since those that
+were asked for together come together), round trips to the frontier (calls of scripts) a request, how many requests
+each worker has had of them, and the most at once that the site has seen.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
-from statistics import median
+from statistics import linear_regression, median
 
 import redis
 import uvloop
@@ -117,10 +118,9 @@ async def crawl(
                     process.kill()
                 await site.close()
     measured = site.answered[first:last]
-    seconds = measured[-1][0] - measured[0][0]
     shares = Counter(agent for _, agent in measured)
     return Run(
-        (len(measured) - 1) / seconds,
+        linear_regression([at for at, _ in measured], range(len(measured))).slope,
         calls / len(measured),
         [shares[f"worker-{number}"] for number in range(workers)],
         site.most,
@@ -206,16 +206,16 @@ def main() -> None:
         rate = median(run.rate for run in runs)
         one = rate if workers == 1 else one
         print(
-            f"| {workers or 'Scrapy alone'} | {_spread([run.rate for run in runs], 1)} ({ideal:.0f}) "
+            f"| {workers or 'Scrapy alone'} | {spread([run.rate for run in runs], 1)} ({ideal:.0f}) "
             f"| {f'{rate / one:.2f}' if one else ''} "
-            f"| {_spread([run.round_trips for run in runs], 3)} "
+            f"| {spread([run.round_trips for run in runs], 3)} "
             f"| {'; '.join(' '.join(map(str, run.shares)) for run in runs)} "
             f"| {max(run.most for run in runs)} of {options.cap} |",
             flush=True,
         )
 
 
-def _spread(figures: list[float], digits: int) -> str:
+def spread(figures: list[float], digits: int) -> str:
     """The median, and from where to where they go."""
     return f"{median(figures):.{digits}f} ({min(figures):.{digits}f} to {max(figures):.{digits}f})"
 

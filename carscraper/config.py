@@ -58,7 +58,7 @@ class Config:
     max_removed_share: float
     schema_contract: str
     """`evolve` or `freeze`."""
-    spool_max_bytes: int
+    backlog_max_bytes: int
     store_timeout: float
     share_with_group: bool
     leave_out: tuple[str, ...]
@@ -96,7 +96,7 @@ class Config:
             min_fill_share=values.fraction("CARS_MIN_FILL_SHARE", 0.0, 1.0),
             max_removed_share=values.fraction("CARS_MAX_REMOVED_SHARE", 0.0, 1.0),
             schema_contract=values.one_of("CARS_SCHEMA_CONTRACT", "evolve", "freeze"),
-            spool_max_bytes=values.whole("CARS_SPOOL_MAX_BYTES", 0, 2**50),
+            backlog_max_bytes=values.whole("CARS_BACKLOG_MAX_BYTES", 0, 2**50),
             store_timeout=values.fraction("CARS_STORE_TIMEOUT", 0, 86_400),
             share_with_group=values.switch("CARS_SHARE_WITH_GROUP"),
             leave_out=_attributes(values.several("CARS_LEAVE_OUT")),

@@ -3,12 +3,11 @@
 DurableError
 ├── InvalidAnswer
 │   └── ApiError              raised when an answer departs from the shape that `api/` knows
-├── BatchDamaged          raised when a batch is not what was committed any more
 ├── InUse                 raised when a process works on what nobody may work on
 └── StoreError            raised when a database cannot do what it was asked
     ├── StoreUnavailable      raised when it does not answer, or not now; worth another try
     ├── StoreRefused          raised when it says no: password, rights, a layout of a later version
-    └── SpoolDamaged          raised when what waits on disk for a database cannot be read
+    └── BacklogDamaged    raised when what waits on disk for a database cannot be read
 """
 
 from __future__ import annotations
@@ -28,10 +27,6 @@ class ApiError(InvalidAnswer):
         self.problem = problem
 
 
-class BatchDamaged(DurableError):
-    """Raised when a committed batch is not what it was; the message names the file, and the line when that is known."""
-
-
 class InUse(DurableError):
     """Raised when a process works on what nobody may work on; the message names it."""
 
@@ -48,5 +43,5 @@ class StoreRefused(StoreError):
     """Raised when a database says no, and would again: a wrong password, no rights, a layout of a later version."""
 
 
-class SpoolDamaged(StoreError):
+class BacklogDamaged(StoreError):
     """Raised when a record that waits on disk for a database is damaged, and it is not merely the torn end."""

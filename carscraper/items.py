@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -11,6 +12,9 @@ from carscraper.weighed import compact
 
 Groups = list[dict[str, Any]]
 """Of a specification: `{"title", "attrs": [{"label", "value"}]}`."""
+
+
+_SPECS_BYTES = "specs_bytes"
 
 
 class Specification:
@@ -39,8 +43,10 @@ class Specification:
 class _WithSpecs:
     """Where a car keeps what it was given as `car_specs`."""
 
-    __slots__ = ("_specs",)
+    __slots__ = ("_specs", "log_number")
     _specs: Specification | Groups | None
+    log_number: int
+    """Of its entry in the item log of this process; there once it was logged."""
 
     @property
     def specs_json(self) -> bytes:
@@ -85,7 +91,7 @@ class Car(_WithSpecs):
     """
 
     def log_parts(self) -> tuple[dict[str, Any], bytes] | None:
-        """For the item log: the JSON of a `Specification` is put behind the other fields as it is."""
+        """For the item log of feeds: the JSON of a `Specification` is put behind the other fields as it is."""
         if type(self) is not Car:
             return None
         fields = {name: getattr(self, name) for name in Car.__slots__}
@@ -93,12 +99,32 @@ class Car(_WithSpecs):
             return fields, self._specs.json
         return {**fields, "car_specs": self._specs}, b""
 
+    @property
+    def record_parts(self) -> tuple[dict[str, Any], bytes]:
+        """The same for the log of which `cars.json` is made: how long the specification is, and the record as JSON, on
+        one line, with `id` first and `car_specs` last. Raises `orjson.JSONEncodeError` when JSON cannot hold it.
+        """
+        specs = self.specs_json
+        record = {
+            "id": self.id,
+            "url": self.url,
+            "scraped_at": self.scraped_at,
+            "car_attrs": self.car_attrs,
+            "car_specs": orjson.Fragment(specs),
+        }
+        return {_SPECS_BYTES: len(specs)}, orjson.dumps(record)
+
     @classmethod
     def from_log_parts(cls, fields: dict[str, Any], rest: bytes) -> Self:
         """The car that had these parts."""
-        return cls(
-            **(fields if "car_specs" in fields else {**fields, "car_specs": Specification.of_json(rest)})
-        )
+        if (length := fields.get(_SPECS_BYTES)) is not None:
+            end = len(rest) - len(b"}")
+            fields = orjson.loads(rest[: end - length] + b"null}")
+            rest = rest[end - length : end]
+            del fields["car_specs"]
+        if "car_specs" not in fields:
+            fields = {**fields, "car_specs": Specification.of_json(rest)}
+        return cls(**fields)
 
 
 @dataclass(slots=True)
@@ -120,7 +146,7 @@ class PageRead:
     """How many listings lie between this page's first and the next page's first."""
     total: int | None
     """How many listings there were in all, as the API said on this page; None when it told no usable number."""
-    ids: list[str]
+    ids: Collection[str]
     """The listings of the page in the API's order; after them the ids of those that do not fit."""
     unnamed: int
     """Listings of the page that do not fit and whose id could not be read either."""
@@ -128,7 +154,7 @@ class PageRead:
     """True when the page named no page after it."""
     rejected: int = 0
     """Listings of the page whose id, code or year cannot be used; the unnamed are among them."""
-    specs: list[str] = field(default_factory=list)
+    specs: Collection[str] = field(default_factory=list)
     """The different specifications that its listings have, as `code/year`."""
     deviations: dict[str, Any] = field(default_factory=dict)
     """Where it departs from the known shape; see `api/deviations.py`."""
@@ -160,3 +186,14 @@ class SetAside:
     """The listing's identifier, when that could be read."""
     store: str = ""
     """The database that cannot hold it though other stores may; empty when no store has it."""
+
+
+@dataclass(slots=True)
+class Removal:
+    """The end of a complete crawl: what it has not seen is off the site. Logged behind the crawl's records, for the
+    databases. Times as in `Car.scraped_at`.
+    """
+
+    seen: list[str]
+    begun_at: str
+    removed_at: str

@@ -95,9 +95,9 @@ CARS_MAX_REMOVED_SHARE = os.environ.get("CARS_MAX_REMOVED_SHARE", "0.2")
 that unusual: a week's worth of sales. 1: it never does.
 """
 
-CARS_SPOOL_MAX_BYTES = os.environ.get("CARS_SPOOL_MAX_BYTES", str(1024**3))
-"""Bytes on disk at most, for each worker and database, of records that wait for it: three catalogues. When they
-are used up, the crawl waits.
+CARS_BACKLOG_MAX_BYTES = os.environ.get("CARS_BACKLOG_MAX_BYTES", str(1024**3))
+"""Bytes of records that a database may be behind what a process has logged, at most: three catalogues. When it is, the
+crawl waits.
 """
 
 CARS_STORE_TIMEOUT = os.environ.get("CARS_STORE_TIMEOUT", "60")
@@ -187,6 +187,7 @@ DURABLE_REPORTED_STATS = {
     "kept": "catalogue/kept",  # items are scraped again where the site repeats a listing
     "requests": "downloader/request_count",
     "total": "catalogue/total",
+    "entries": "item_log/entries",  # for whoever does not see this worker's directory
 }
 
 DURABLE_DASHBOARD_TABS = ["carscraper.dashboard.page.CarsTab"]  # what the crawl has brought
@@ -247,7 +248,7 @@ SPIDER_MIDDLEWARES = {
 
 ITEM_PIPELINES = {
     # After every check of a record: it drops the ledger's items, which are no cars, after keeping them.
-    "carscraper.pipelines.json_batches.JsonBatchesPipeline": 900,
+    "carscraper.pipelines.item_log.ItemLogPipeline": 900,
     # After it, since a record that JSON cannot hold goes nowhere. Each is off unless its address is set.
     "carscraper.pipelines.databases.MongoPipeline": 910,
     "carscraper.pipelines.databases.PostgresPipeline": 920,
@@ -273,6 +274,18 @@ EXTENSIONS = {
     "scrapy.extensions.logstats.LogStats": None,  # progress says it
     "scrapy.extensions.spiderstate.SpiderState": None,  # writes a pickle to JOBDIR that nothing here reads
 }
+
+# Scrapy's list without an error of a download handler that is not used here: to know it, Scrapy would load the
+# handler, which takes a tenth of a crawl's start.
+RETRY_EXCEPTIONS = [
+    error
+    for error in default_settings.RETRY_EXCEPTIONS
+    if error != "scrapy.core.downloader.handlers.http11.TunnelError"
+]
+
+# Scrapy looks for `return` with a value in callbacks that are generators, and reads their source anew when none was at
+# work. mypy looks for that here.
+WARN_ON_GENERATOR_RETURN_VALUE = False
 
 # Scrapy's lists without what is off here: Scrapy loads it all the same, even when it is `None` above, and it takes a
 # tenth of a crawl's start.

@@ -27,6 +27,11 @@ class WeighedCache(Generic[_K, _V]):
         """How many entries are kept."""
         return len(self._kept)
 
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._kept.clear()
+        self._weight = 0
+
     def get(self, key: _K) -> _V | None:
         """What was put under the key; None when it is not kept."""
         found = self._kept.get(key)

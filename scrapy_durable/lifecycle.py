@@ -98,6 +98,17 @@ class Lifecycle(ABC, Generic[V]):
     async def _prepare(self) -> None:
         """Wait for what has to be done before the crawl counts as ended on this worker."""
 
+    async def _leave_parts(self, scheduler: FrontierScheduler) -> None:
+        """Leave in the frontier what the elected worker may need of this one. Called again and again while the crawl is
+        finished; may raise what the frontier raises.
+        """
+
+    async def _wait_for_publication(self, scheduler: FrontierScheduler, verdict: V) -> list[str]:
+        """What other workers have not published of what they have to, a sentence each; called when this one has its
+        own in place.
+        """
+        return []
+
     @abstractmethod
     async def _finish(self, scheduler: FrontierScheduler) -> V | None:
         """The verdict, with all that follows from it in place; None when there is more to do, which is queued by then.
@@ -118,7 +129,7 @@ class Lifecycle(ABC, Generic[V]):
         """Whether a crawl with this verdict is kept in the frontier."""
 
     async def _report_stored(self) -> None:
-        """Leave word of how far the items are stored. Called on the elected worker."""
+        """Leave word of how far the items are stored."""
 
     async def _finish_alone(self) -> V | None:
         """The same as `_finish` under another scheduler than the frontier's."""
@@ -200,6 +211,7 @@ class Lifecycle(ABC, Generic[V]):
             await scheduler.items.settle()
         while scheduler.ended and not self._ended:
             try:
+                await self._leave_parts(scheduler)
                 if await self._is_elected(scheduler):
                     await self._conclude_as_elected(scheduler)
                     return
@@ -224,15 +236,17 @@ class Lifecycle(ABC, Generic[V]):
         self._adopt(verdict)
         await scheduler.frontier.publish_verdict(self._serialize(verdict))
         await self._store_items(scheduler, verdict)
-        await self._report_stored()
         await self._let_go(scheduler, verdict)
 
     async def _store_items(self, scheduler: FrontierScheduler, verdict: V) -> None:
         keep = self._keeps_crawl(verdict)
         self._stored = await store_items(scheduler, complete=verdict.may_replace, keep=keep)
+        if missing := await self._wait_for_publication(scheduler, verdict):
+            self._stored = Stored([*self._stored.missing, *missing], may_follow=True)
         self._crawler.stats.set_value("verdict/complete", self.is_complete)
         for sentence in self._stored.missing:
             logger.error("Not every item is stored: %s", sentence)
+        await self._report_stored()
 
     async def _let_go(self, scheduler: FrontierScheduler, verdict: V) -> None:
         if self._keeps_crawl(verdict) or self._stored.may_follow:

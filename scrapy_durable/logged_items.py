@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from scrapy_durable.feeds.shared_firsts import Claim
     from scrapy_durable.frontier.contract import CrawlState, Frontier, Inbox, Outbox
     from scrapy_durable.item_log import Position
     from scrapy_durable.leases import Leases
@@ -62,10 +63,13 @@ class ItemConsumer(Protocol):
     def position(self) -> Position:
         """What is before is not needed any more."""
 
-    async def begin(self, log: ItemLog, state_dir: Path, begun_at: float, worker: str) -> None:
+    async def begin(
+        self, log: ItemLog, state_dir: Path, begun_at: float, worker: str, claim: Claim | None = None
+    ) -> None:
         """The crawl, which has begun at that time (seconds since the epoch), is joined.
 
-        `worker` is this one's name among those of the crawl. Raises `ConfigurationError`.
+        `worker` is this one's name among those of the crawl. With `claim`, other workers may have items that repeat
+        ours. Raises `ConfigurationError`, and what `claim` raises.
         """
 
     async def consume(self) -> None:
@@ -156,8 +160,9 @@ class LoggedItems(Participant):
             self.log.discard(set(undecided).difference(accepted))
             await self.log.write()
             begun_at = datetime.fromisoformat(begin_time(state.crawl_id)).timestamp()
+            claim = frontier.claim_items if is_shared(self._crawler.settings) else None
             for consumer in self._consumers:
-                await consumer.begin(self.log, self._directory, begun_at, self.name)
+                await consumer.begin(self.log, self._directory, begun_at, self.name, claim)
         except OSError as error:
             raise ConfigurationError(f"JOBDIR: {self._directory} cannot be used: {cause(error)}") from error
         if is_new and state.resumed and not is_shared(self._crawler.settings):

@@ -337,8 +337,8 @@ class FrontierScheduler(BaseScheduler):
             return
         if self._exchanges.unanswered is not None:
             return  # that outbox is said again first, without what would be taken now
-        may_end = not (self._leases or self._outbox.entries)
-        for push, requests in await self._start_urls.take(self._spider, may_end=may_end):
+        may_end, is_busy = not (self._leases or self._outbox.entries), bool(self._leases.prefetched.spares)
+        for push, requests in await self._start_urls.take(self._spider, may_end=may_end, is_busy=is_busy):
             self.keys.pushed(requests, push)
             for request in requests:
                 self.enqueue_request(request)

@@ -87,7 +87,8 @@ class SpiderState:
         while not self._closing.is_set():
             await self._changed.wait()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._closing.wait()
             self._changed.clear()
             begun_at = time.monotonic()
             await self._write()

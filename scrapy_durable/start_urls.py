@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import time
 from collections.abc import Awaitable, Iterator, Sequence
 from importlib.resources import files
@@ -34,6 +35,12 @@ MOST_REQUESTS = 100
 """Requests that one value may be made into."""
 _LOOK_INTERVAL = 1.0
 """Seconds between two looks at a key that was empty: each is one more round trip before an exchange."""
+_LOOKS_APART = 20
+"""The same in the time that a look takes, so that those at a server far away take no more than this part of a crawl."""
+_LOOK_INTERVAL_BUSY = 10.0
+"""The most that it comes to. Also for a worker that has more in hand than it may send now: what is pushed is for a site
+that is free, if any.
+"""
 _NAMED = 100
 """Refusals that are logged one by one; more are only counted."""
 _SHOWN = 100
@@ -78,8 +85,10 @@ class StartUrls:
         """`batch`: most values at once; `lease_seconds`: seconds until another worker's are taken again."""
         self.others_have = 0
         """How many values other workers have taken that are not in the frontier yet, at the last look."""
-        self._looks_again = 0.0
-        """The monotonic time before which a key that was empty need not be looked at."""
+        self._empty_at = -math.inf
+        """The monotonic time of the last look at a key that was empty."""
+        self._took = 0.0
+        """Seconds that it took."""
         self._client: Any = client
         self._key = key
         self._being_queued = f"{{{prefix}}}:taken"
@@ -98,17 +107,22 @@ class StartUrls:
         if callable(getattr(spider, "next_requests", None)):
             spider.next_requests = lambda: iter(())  # type: ignore[attr-defined]
 
-    async def take(self, spider: Spider, *, may_end: bool = True) -> list[tuple[bytes, list[Request]]]:
+    async def take(
+        self, spider: Spider, *, may_end: bool = True, is_busy: bool = False
+    ) -> list[tuple[bytes, list[Request]]]:
         """The requests of up to a batch of values, those of each with the id of the push; none while the last ones have
-        not been dropped, and, unless the crawl `may_end`, for a second after the key was found empty.
+        not been dropped, and, unless the crawl `may_end`, for a while after the key was found empty, which is longer
+        for a worker that `is_busy`.
 
         Raises `FrontierUnavailable`.
         """
-        if self._taken or not (may_end or time.monotonic() >= self._looks_again):
+        began = time.monotonic()
+        if self._taken or not (may_end or began >= self._empty_at + self._interval(is_busy)):
             return []
         self._taken = await self._take()
         if not self._taken and not self.others_have:
-            self._looks_again = time.monotonic() + _LOOK_INTERVAL
+            self._empty_at = time.monotonic()
+            self._took = self._empty_at - began
         made = []
         for member in self._taken:
             batch, number, data = member.split(b":", 2)
@@ -119,6 +133,11 @@ class StartUrls:
             else:
                 self._stats.inc_value("start_urls/taken")
         return made
+
+    def _interval(self, is_busy: bool) -> float:
+        """Seconds between two looks at a key that was empty."""
+        far = max(_LOOK_INTERVAL, _LOOKS_APART * self._took)
+        return _LOOK_INTERVAL_BUSY if is_busy else min(far, _LOOK_INTERVAL_BUSY)
 
     async def drop(self) -> None:
         """What was taken is in the frontier, or refused, by now. Raises `FrontierUnavailable`."""

@@ -55,7 +55,7 @@ class RemoteStore(Protocol):
     place: int
     """Tells the directory in which they wait from those on other disks; 0 before it is opened."""
 
-    def has_spool_of(self, worker: str) -> bool:
+    def has_backlog_of(self, worker: str) -> bool:
         """Whether something that this worker has written is there."""
 
     async def wait_until_delivered(self) -> None:

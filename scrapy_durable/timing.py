@@ -95,7 +95,8 @@ class Timing(Participant):
         ):
             self._news.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), self._nap())
+                async with asyncio.timeout(self._nap()):
+                    await self._news.wait()
 
     async def sleep(self, seconds: float) -> None:
         """Let time pass, as long as the crawl is not closing."""

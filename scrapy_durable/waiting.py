@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 _KIND, _PLACE = "undelivered", "place"
 _MOST = 11
-"""Spools of others that a worker names for each database, the ones that it took over last: a report has a bound. One
-that it does not name keeps the number that its own worker said last.
+"""Others of which a worker names what they have left, for each database, those that it took over last: a report has a
+bound. One that it does not name keeps the number that its own worker said last.
 """
 
 
-class Spooled(NamedTuple):
+class Undelivered(NamedTuple):
     """Where records wait."""
 
     database: str
@@ -49,7 +49,7 @@ def as_seen_here(report: Mapping[str, int], stores: Iterable[RemoteStore]) -> di
     for place in _named(report):
         store = by_name.get(place.database)
         on_this_disk = store is not None and report.get(f"{_PLACE}:{place.database}") == store.place
-        if store is not None and on_this_disk and not store.has_spool_of(place.worker):
+        if store is not None and on_this_disk and not store.has_backlog_of(place.worker):
             seen[f"{_KIND}:{place.database}:{place.worker}"] = 0
     return seen
 
@@ -59,14 +59,14 @@ def waiting_elsewhere(
     here: Iterable[Mapping[str, int]],
     gone: Iterable[Mapping[str, int]],
     living: Iterable[Mapping[str, int]],
-) -> tuple[dict[Spooled, int], dict[Spooled, int]]:
+) -> tuple[dict[Undelivered, int], dict[Undelivered, int]]:
     """What waits on other disks than this worker's own, and what of that another worker has that lives: it may still
     deliver it.
 
     From the numbers of this worker's stores, and the reports of the workers that are gone and of those that live.
     """
     ours, theirs = list(map(_named, here)), list(map(_named, living))
-    lowest: dict[Spooled, int] = {}
+    lowest: dict[Undelivered, int] = {}
     for numbers_by_place in (*ours, *theirs, *map(_named, gone)):
         for place, number in numbers_by_place.items():
             lowest[place] = min(number, lowest.get(place, number))
@@ -79,11 +79,11 @@ def waiting_elsewhere(
     return elsewhere, {place: number for place, number in elsewhere.items() if place in held}
 
 
-def _named(report: Mapping[str, int]) -> dict[Spooled, int]:
+def _named(report: Mapping[str, int]) -> dict[Undelivered, int]:
     found = {}
     for name, number in report.items():
         kind, _, rest = name.partition(":")
         database, _, worker = rest.partition(":")
         if kind == _KIND:
-            found[Spooled(database, worker)] = number
+            found[Undelivered(database, worker)] = number
     return found

@@ -18,12 +18,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.fork_server import ROOT, start
+
 PAGE_PATH = "/fw/public/v3/vehicle"
 SPEC_PATH = "/fw/public/v2/specs/"
 
@@ -44,7 +44,7 @@ class StandIn:
         churn: list[dict[str, Any]] | None = None,
     ) -> None:
         command = [sys.executable, "-m", "carscraper.demo", "--port=0", f"--latency={latency}"]
-        self._process = subprocess.Popen(
+        self._process = start(
             [*command, f"--listings={listings}", f"--seed={seed}"],
             cwd=ROOT,
             stdout=subprocess.PIPE,

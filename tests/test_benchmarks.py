@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import pstats
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from benchmarks import against, bench
-from benchmarks.contestants import clean_environment, count_records, measure
+from benchmarks.contestants import ROOT, clean_environment, count_records, measure
 from carscraper.demo.catalogue import Catalogue
 
 LISTINGS, PAGE_SIZE = 300, 50
@@ -156,3 +157,26 @@ def test_a_checkout_is_compared_with_another_commit_pair_by_pair(capsys: pytest.
     assert user.startswith("user ")
     assert "ratio of pairs" in user
     assert against.main(["HEAD", *size, "--pairs=1", "--most=0"]) == 1
+
+
+def test_a_profile_tells_the_parts_of_this_project_from_the_library() -> None:
+    """Our packages lie in the checkout, beside those that are installed below it."""
+    figures = pstats.Stats()
+    figures.stats = {  # type: ignore[attr-defined]
+        (str(ROOT / "scrapy_durable/frontier/redis.py"), 1, "exchange"): (1, 1, 4.0, 4.0, {}),
+        (str(ROOT / "scrapy_durable/leases.py"), 1, "take"): (1, 1, 3.0, 3.0, {}),
+        (str(ROOT / ".venv/lib/python3.11/site-packages/twisted/web/http.py"), 1, "get"): (
+            1,
+            1,
+            2.0,
+            2.0,
+            {},
+        ),
+        ("/usr/lib/python3.11/json/decoder.py", 1, "decode"): (1, 1, 1.0, 1.0, {}),
+    }
+    assert [line.split("%  ")[1] for line in bench.shares(figures)] == [
+        "scrapy_durable/frontier",
+        "scrapy_durable/leases",
+        "twisted",
+        "Python's library",
+    ]

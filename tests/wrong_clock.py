@@ -1,5 +1,4 @@
-"""`scrapy` where a clock is wrong by some seconds: `python -m tests.wrong_clock machine SECONDS crawl cars …`; or, with
-`redis` for `machine`, where that of Redis is.
+"""`scrapy` where a clock is wrong by some seconds: that of the machine, or that of Redis.
 
 The time of day only: what counts seconds between two moments goes on as it is, on such a machine too.
 """
@@ -34,11 +33,13 @@ def set_redis_wrong(seconds: float) -> None:
 
 
 def runner(seconds: float, *, of_redis: bool = False) -> tuple[str, ...]:
-    """For `tests.crawling.crawl`."""
-    return sys.executable, "-m", "tests.wrong_clock", "redis" if of_redis else "machine", str(seconds)
+    """For `tests.crawling.crawl`. Not `-m`, which is forked from where all is imported, with the right time."""
+    program = "from tests.wrong_clock import main; main()"
+    return sys.executable, "-c", program, "redis" if of_redis else "machine", str(seconds)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Of the process that is started with `runner`."""
     set_clock = {"machine": set_wrong, "redis": set_redis_wrong}[sys.argv.pop(1)]
     set_clock(float(sys.argv.pop(1)))
     from scrapy.cmdline import execute  # and with it everything else, which finds the wrong time

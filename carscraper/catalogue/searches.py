@@ -92,3 +92,9 @@ def reads_cars(crawler: Crawler) -> bool:
     their own requests in this spider's place.
     """
     return hasattr(crawler.spidercls, "reads_all") and not is_at_a_command(crawler)
+
+
+def output_directories(output_dir: Path) -> list[Path]:
+    """Where crawls have written to: what they were asked to read, each search that was ever made included."""
+    searches = output_dir / SEARCHES
+    return [output_dir, *(sorted(searches.iterdir()) if searches.is_dir() else ())]

@@ -13,9 +13,11 @@ call for the same ones as it would.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from carscraper.catalogue.ids import numbered
 from carscraper.items import PageRead
 
 AHEAD = 64
@@ -100,6 +102,8 @@ class Seen:
 
     def __init__(self) -> None:
         self._places: dict[int, int] = {}
+        self._oldest: deque[int] = deque()
+        """Their keys in the order in which they came: to look for a dict's first takes as long as it has lost many."""
         self._queued: dict[tuple[int, Plan], _Queued] = {}
 
     def brings_news(self, walk: str, read: PageRead) -> bool:
@@ -107,9 +111,13 @@ class Seen:
         found = False
         for listing in read.ids:
             key = hash((walk, listing))
-            found |= self._places.setdefault(key, read.offset) == read.offset
-        while len(self._places) > _REMEMBERED:
-            del self._places[next(iter(self._places))]
+            place = self._places.get(key)
+            if place is None:
+                self._oldest.append(key)
+                place = self._places[key] = read.offset
+            found |= place == read.offset
+        while len(self._oldest) > _REMEMBERED:
+            del self._places[self._oldest.popleft()]
         return found
 
     def not_queued(self, plan: Plan, pass_number: int, offsets: range) -> Generator[int]:
@@ -148,11 +156,13 @@ def expected_pages(pages: Iterable[PageRead], *, limit: int | None, most: int) -
 
 def idle_tail(pages: Sequence[PageRead]) -> int:
     """How many pages at the end of a walk, in the order of their places, hold no listing that none before them held."""
-    before: set[str] = set()
+    numbers, count = numbered([page.ids for page in pages])
+    before = bytearray(count)
     idle = 0
-    for page in pages:
-        idle = idle + 1 if before.issuperset(page.ids) else 0
-        before.update(page.ids)
+    for own in numbers:
+        idle = idle + 1 if all(before[number] for number in own) else 0
+        for number in own:
+            before[number] = 1
     return idle
 
 

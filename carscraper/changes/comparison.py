@@ -32,6 +32,8 @@ _NEEDED = {"id", "url", "car_attrs", "car_specs"}
 _TIME = b',"scraped_at":"'
 _RECORD = Struct("<II")
 _HALF = 0xFFFFFFFF
+_SORTED_AT_ONCE = 1 << 17
+"""Numbers, about, that are sorted at once: 5 MB."""
 
 
 class Snapshot:
@@ -87,7 +89,12 @@ class _Old:
 
     def close(self) -> None:
         """All are there."""
-        self._by_hash = array("Q", sorted(self._by_hash))
+        found = self._by_hash
+        parts = len(found) // _SORTED_AT_ONCE + 1
+        size = -(-(_HALF + 1) // parts)  # of the hashes of a part, one part after the other
+        self._by_hash = array("Q")
+        for part in range(parts):
+            self._by_hash.extend(sorted(one for one in found if (one >> 32) // size == part))
         self._found = bytearray(len(self._starts))
 
     def find(self, listing: str) -> tuple[int, bytes] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy.commands import ScrapyCommand
@@ -13,12 +12,11 @@ from scrapy.exceptions import UsageError
 
 from carscraper.config import Config
 from carscraper.exceptions import StoreError
+from carscraper.stores.backlog import Waiting, waiting_in
 from carscraper.stores.build import SETTINGS, build_database
 from carscraper.stores.delivery import Bounds, Delivery
 from carscraper.stores.record import Records
-from carscraper.stores.spool import Spool, Waiting
 from scrapy_durable.exceptions import ConfigurationError, DurableError
-from scrapy_durable.identity import new_worker_name
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -30,9 +28,9 @@ _ROUNDS = 3
 
 
 class Command(ScrapyCommand):
-    """Delivers what earlier processes have left in the `spool/` of `CARS_OUTPUT_DIR`, searches included.
+    """Delivers what earlier processes have left in the item logs under `CARS_OUTPUT_DIR`, searches included.
 
-    A spool that a crawl has now is that crawl's to deliver. A database that takes nothing is given up after
+    The log that a crawl writes now is that crawl's to deliver. A database that takes nothing is given up after
     `CARS_STORE_TIMEOUT`.
 
     Exit status 0: nothing waits any more. 1: something does, or was refused by a database; a line says what and why.
@@ -78,31 +76,32 @@ async def _deliver(settings: BaseSettings) -> bool:
     config.keep_private()
     left: list[str] = []
     for key, setting in SETTINGS.items():
-        root = config.output_dir / "spool" / key
-        if not Spool.look(root):
+        waiting = _waiting(config, key)
+        if not waiting:
             continue
         database = build_database(settings, key)
         if database is None:
-            left.append(f"{root}: set {setting}, so that what waits here can be delivered")
+            places = ", ".join(str(one.directory) for one in waiting)
+            left.append(f"{places}: set {setting}, so that what waits here can be delivered")
         else:
-            left += await _deliver_to(database, root, config)
+            left += await _deliver_to(database, config)
     for line in left:
         sys.stderr.write(f"{line}\n")
     return bool(left)
 
 
-async def _deliver_to(database: Database, root: Path, config: Config) -> list[str]:
+async def _deliver_to(database: Database, config: Config) -> list[str]:
     """What is left, and what was refused, a line each."""
     refused: list[str] = []
     for _ in range(_ROUNDS):
-        if not any(_may_be_ours(waiting, database) for waiting in Spool.look(root)):
+        if not any(_may_be_ours(one, database) for one in _waiting(config, database.key)):
             break
-        if problem := await _deliver_once(database, root, config, refused):
+        if problem := await _deliver_once(database, config, refused):
             return [*refused, problem]
-    return [*refused, *(_why_left(waiting, database) for waiting in Spool.look(root))]
+    return [*refused, *(_why_left(one, database) for one in _waiting(config, database.key))]
 
 
-async def _deliver_once(database: Database, root: Path, config: Config, refused: list[str]) -> str | None:
+async def _deliver_once(database: Database, config: Config, refused: list[str]) -> str | None:
     """Deliver what no other process has; why something of it is left, or None. Raises `ConfigurationError`."""
     stopped: asyncio.Future[StoreError] = asyncio.get_running_loop().create_future()
 
@@ -111,9 +110,9 @@ async def _deliver_once(database: Database, root: Path, config: Config, refused:
 
     delivery = Delivery(
         database,
-        root,
-        new_worker_name(),
-        Bounds(config.batch_size, config.batch_seconds, config.spool_max_bytes, config.store_timeout),
+        config.output_dir,
+        None,
+        Bounds(config.batch_size, config.batch_seconds, config.backlog_max_bytes, config.store_timeout),
         records=Records(),
         on_set_aside=note,
         on_refused=stopped.set_result,
@@ -140,13 +139,18 @@ async def _deliver_once(database: Database, root: Path, config: Config, refused:
     return f"{delivery.undelivered} records still wait for {database.name} at {database.target}: {why}"
 
 
+def _waiting(config: Config, key: str) -> list[Waiting]:
+    return [waiting for waiting in waiting_in(config.output_dir, key) if not waiting.is_empty]
+
+
 def _may_be_ours(waiting: Waiting, database: Database) -> bool:
     return not waiting.in_use and waiting.target in (None, database.target)
 
 
 def _why_left(waiting: Waiting, database: Database) -> str:
     if waiting.in_use:
-        return f"{waiting.directory}: a process that is at work has it, and delivers it itself"
+        at_work = "a process that is at work has it, and delivers it itself"
+        return f"{waiting.directory}: waits for {database.name}; {at_work}"
     if waiting.target != database.target:
         return f"{waiting.directory}: waits for {database.name} at {waiting.target}, not at {database.target}"
     return f"{waiting.directory}: waits for {database.name}; run this again"

@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carscraper.api.leave_out import leave_out_listings, listings_in
-from carscraper.catalogue.searches import SEARCHES
+from carscraper.catalogue.searches import output_directories
 from carscraper.changes.log import CHANGES_JSONL, DRAFTS, Changes
 from carscraper.config import Config
 from carscraper.core_settings import stored_responses, with_core_settings
-from carscraper.erasure.files import erase_batch, erase_ledger, erase_records, erase_report
-from carscraper.exceptions import BatchDamaged, InUse, StoreError
+from carscraper.erasure.files import erase_kept, erase_ledger, erase_records, erase_report
+from carscraper.exceptions import InUse, StoreError
 from carscraper.monitoring.report import utc
-from carscraper.output.archive import CARS, CARS_JSON, INCOMPLETE_JSON, LEDGER
+from carscraper.output.archive import CARS, CARS_JSON, CRAWLS, INCOMPLETE_JSON, LEDGER
 from carscraper.output.occupancy import Quiet
 from carscraper.responses.pages import PageName
+from carscraper.stores.backlog import waiting_in
 from carscraper.stores.build import SETTINGS, build_database
-from scrapy_durable.exceptions import ConfigurationError, ForeignFile, cause
+from scrapy_durable.exceptions import ConfigurationError, DurableError, ForeignFile, cause
 from scrapy_durable.frontier.build import build_frontier, is_resumable, is_shared
+from scrapy_durable.item_log import segments_in
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 SPIDER = "cars"
 _RUN_JSON = "run.json"
-_UNREADABLE = (BatchDamaged, OSError, ValueError, KeyError, TypeError)
+_UNREADABLE = (DurableError, OSError, ValueError, KeyError, TypeError)
 """What a file that is damaged or none of ours leads to."""
 
 
@@ -46,10 +48,8 @@ class Erasure:
         self._ids = frozenset(ids)
         self._say = say
         self._databases = [found for key in SETTINGS if (found := build_database(settings, key)) is not None]
-        output_dir = self._config.output_dir
-        searches = output_dir / SEARCHES
-        self._places = [output_dir, *(sorted(searches.iterdir()) if searches.is_dir() else ())]
-        self._quiet = Quiet(place / "batches" for place in self._places)
+        self._places = output_directories(self._config.output_dir)
+        self._quiet = Quiet(place / CRAWLS for place in self._places)
         self.found: set[str] = set()
         """The listings that were found anywhere."""
         self.failed = False
@@ -68,7 +68,7 @@ class Erasure:
             for place in self._places:
                 self._erase_files(place)
             for directory in self._quiet.directories:
-                self._erase_batches(directory)
+                self._erase_kept(directory)
             for settings, place_name in self._response_stores():
                 await self._erase_responses(settings, place_name)
             for broken in sorted(self._config.output_dir.glob("responses.sqlite.broken-*[0-9]Z")):
@@ -103,12 +103,12 @@ class Erasure:
     def _refuse_waiting(self) -> None:
         """Raise `InUse` when a record of them waits for a database, which would bring it back."""
         wanted = [f'"{listing}"'.encode() for listing in self._ids]
-        for path in sorted((self._config.output_dir / "spool").glob("*/*/*.segment")):
-            text = path.read_bytes()
-            if any(one in text for one in wanted):
-                raise InUse(
-                    f"{path.parent} names the listing, and waits for a database: `scrapy deliver` first"
-                )
+        for key in SETTINGS:
+            for waiting in waiting_in(self._config.output_dir, key):
+                if waiting.names(wanted):
+                    raise InUse(
+                        f"{waiting.directory} names the listing, and waits for a database: `scrapy deliver` first"
+                    )
 
     # Files
 
@@ -125,14 +125,15 @@ class Erasure:
         self._remove_drafts(path.parent, DRAFTS)
         return found
 
-    def _erase_batches(self, directory: Path) -> None:
+    def _erase_kept(self, directory: Path) -> None:
         for kind, erase, what in (
-            (CARS, erase_batch, "removed"),
+            (CARS, erase_kept, "removed"),
             (LEDGER, erase_ledger, "its reason removed"),
         ):
-            for path in sorted(directory.glob(f"[!.]*.{kind}.jsonl")):
-                self._try(path, lambda path, erase=erase: erase(path, self._ids), what)  # type: ignore[misc]
-        self._remove_drafts(directory, ".*.tmp")
+            for log in sorted(directory.glob(f"[!.]*/{kind}")):
+                for path in segments_in(log):
+                    self._try(path, lambda path, erase=erase: erase(path, self._ids), what)  # type: ignore[misc]
+                self._remove_drafts(log, ".*.tmp")
 
     def _remove_drafts(self, directory: Path, pattern: str) -> None:
         """Of a process that was killed: nobody reads them, and nobody works here now."""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from carscraper.output.archive import replace_lines
+from carscraper.items import SetAside
 from carscraper.output.cars_json import published_lines
+from carscraper.output.entries import decode, erased, listing_in, replaced
 from scrapy_durable.disk import write_atomically
+from scrapy_durable.item_log import change_items
 from scrapy_durable.plain import plain_json
 
 ERASED = "erased"
 """What is left of the reason why a listing was set aside: it quotes the listing."""
-
-_RECORD = re.compile(rb'\{"id":"([0-9A-Za-z_-]{1,64})",')
 
 
 def erase_records(path: Path, ids: Collection[str], still: Callable[[], None]) -> list[str]:
@@ -43,37 +43,42 @@ def _array(path: Path, ids: Collection[str], still: Callable[[], None]) -> Itera
     still()
 
 
-def erase_batch(path: Path, ids: Collection[str]) -> list[str]:
-    """Take records out of a committed batch of them. Returns their ids. Raises `BatchDamaged` and `OSError`."""
+def erase_kept(path: Path, ids: Collection[str]) -> list[str]:
+    """Take records out of a segment of those that a crawl has kept. Returns their ids.
+
+    Raises `ItemLogDamaged`, `OtherRelease`, `OSError` and `ValueError`.
+    """
     found = []
 
-    def change(line: bytes) -> bytes | None:
-        record = _RECORD.match(line)
-        if record is None or (listing := record[1].decode()) not in ids:
-            return line
+    def change(entry: bytes) -> bytes:
+        listing = listing_in(entry, 0, len(entry))
+        if listing is None or listing not in ids:
+            return entry
         found.append(listing)
-        return None
+        return erased(entry)
 
-    replace_lines(path, change)
+    change_items(path, change)
     return found
 
 
 def erase_ledger(path: Path, ids: Collection[str]) -> list[str]:
-    """Take out of a committed batch of the ledger what it quotes of listings that were set aside: that they were, and
-    that a page has named them, stays, so that the crawl's verdict is the same.
+    """Take out of a segment of the ledger what it quotes of listings that were rejected: that they were, and that a
+    page has named them, stays, so that the crawl's verdict is the same.
 
-    Returns their ids. Raises `BatchDamaged` and `OSError`.
+    Returns their ids. Raises as `erase_kept`, and `CodecError`.
     """
     found: list[str] = []
 
-    def change(line: bytes) -> bytes:
-        entry = orjson.loads(line)
-        if entry.get("kind") != "SetAside" or not _clear(entry["item"], ids):
-            return line
-        found.append(entry["item"]["id"])
-        return orjson.dumps(entry)
+    def change(entry: bytes) -> bytes:
+        item = decode(entry)
+        if not isinstance(item, SetAside) or item.id is None or item.id not in ids:
+            return entry
+        if item.problem in (ERASED, ""):
+            return entry
+        found.append(item.id)
+        return replaced(entry, replace(item, problem=ERASED), replace(item, problem=""))
 
-    replace_lines(path, change)
+    change_items(path, change)
     return found
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from scrapy.exceptions import NotConfigured
 
 from carscraper.catalogue.searches import reads_cars, search_of
-from carscraper.changes.log import Changes
 from carscraper.config import Config
 from carscraper.monitoring import dead_letters
 from carscraper.monitoring.deliveries import Deliveries
-from carscraper.monitoring.report import RunReport, read_ledger, reported, utc
+from carscraper.monitoring.publication import Publication
+from carscraper.monitoring.report import read_ledger, utc
 from carscraper.monitoring.schema_contract import FREEZE
+from carscraper.monitoring.spread import Gathered, Spread
 from carscraper.monitoring.summary import summary
 from carscraper.monitoring.verdict import (
     GivenUp,
@@ -25,22 +25,23 @@ from carscraper.monitoring.verdict import (
     believable,
     cut_short,
     delivered,
+    doubted,
     going_on,
     needs_another_pass,
     reach_verdict,
 )
-from carscraper.output.archive import Archive, Kept
-from carscraper.pipelines.json_batches import JsonBatchesPipeline
+from carscraper.output.archive import Kept
+from carscraper.pipelines.item_log import ItemLogPipeline
 from scrapy_durable.any_project import AnyProject
-from scrapy_durable.crawl_numbers import crawl_numbers
 from scrapy_durable.engine import is_at_a_command
+from scrapy_durable.exceptions import FrontierLost
 from scrapy_durable.identity import begin_time, crawl_clock
 from scrapy_durable.lifecycle import POLL, Lifecycle
 from scrapy_durable.published import read_published
 from scrapy_durable.scheduler import FrontierScheduler, frontier_scheduler
 from scrapy_durable.stopping import why_stopped
 from scrapy_durable.stores import durable_stores
-from scrapy_durable.waiting import Spooled
+from scrapy_durable.waiting import Undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,11 +76,9 @@ class Completeness(Lifecycle[Verdict]):
         self._deliveries = Deliveries(crawler, self._config.store_timeout)
         self._writing = False
         """True from when nothing is waited for any more: then the files are written, whoever stops the process."""
-        self._requests = 0
-        """Made by all workers of the crawl; 0 before that was looked up."""
-        self.run_report = RunReport(crawler)
-        self._dead_letters = 0
-        """Of a crawl that was stopped: the frontier's count, where not all of them are at hand."""
+        self._publication = Publication(crawler, self._config)
+        self.run_report = self._publication.report
+        self._spread = Spread(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -102,43 +101,66 @@ class Completeness(Lifecycle[Verdict]):
         """Under a scheduler that knows of no stores: wait for what they still hold first."""
         while not all(store.durable >= store.received for store in durable_stores(self._crawler)):
             await asyncio.sleep(POLL / 10)
-        reading = await asyncio.to_thread(read_ledger, self._archive)
+        reading = await asyncio.to_thread(read_ledger, self._spread.archive)
         return None if self._read_again(reading) else await self._conclude(reading, [], unfinished=0)
 
     async def _read(self, published: bytes) -> Verdict:
         verdict = read_published(Verdict, published)
-        if not verdict.complete:
-            return verdict
-        # Whoever can write to Redis can publish one: it counts when what lies in the output directory agrees.
-        reading = await asyncio.to_thread(read_ledger, self._archive)
-        kept = await asyncio.to_thread(self._archive.kept)
-        own = self._judge(reading, kept, [], unfinished=0)
-        if not own.complete or own.kept != verdict.kept:
-            doubt = (
-                f"another worker's verdict says that {verdict.kept} listings were kept, and {own.kept} are in "
-                f"{self._archive.directory}"
-            )
-            reasons = [doubt, *own.reasons]
-            verdict = replace(verdict, complete=False, catalogue_complete=False, reasons=reasons)
-        return delivered(verdict, self._deliveries.undelivered)
+        scheduler, gathered = frontier_scheduler(self._crawler), None
+        if scheduler is not None and verdict.spread:
+            try:
+                gathered = await self._spread.read(scheduler, verdict.spread)
+            except FrontierLost as error:
+                why = f"this worker's share is not published: {error}"
+                return replace(verdict, complete=False, catalogue_complete=False, reasons=[why])
+        if verdict.complete:
+            # Whoever can write to Redis can publish one: it counts when what was kept agrees.
+            if gathered is None:
+                reading = await asyncio.to_thread(read_ledger, self._spread.archive)
+                kept = await asyncio.to_thread(self._spread.archive.kept)
+            else:
+                reading, kept = gathered.reading, gathered.whole.kept
+            verdict = doubted(verdict, self._judge(reading, kept, [], unfinished=0))
+            verdict = delivered(verdict, self._deliveries.undelivered)
+        if scheduler is not None and gathered is not None:
+            await self._publication.put_in_place(verdict, await self._spread.share(gathered))
+            await self._spread.confirm(scheduler, verdict.spread)
+        return verdict
+
+    async def _leave_parts(self, scheduler: FrontierScheduler) -> None:
+        await self._spread.leave(scheduler)
+
+    async def _wait_for_publication(self, scheduler: FrontierScheduler, verdict: Verdict) -> list[str]:
+        if not verdict.spread or self._keeps_crawl(verdict):
+            return []
+        return await self._spread.wait_for_publication(scheduler, verdict.spread)
 
     async def _finish(self, scheduler: FrontierScheduler) -> Verdict | None:
-        reading = await asyncio.to_thread(read_ledger, self._archive)
-        if self._read_again(reading):
+        _cars_spider(self._crawler).known_specs.clear()  # what comes now needs memory, and rarely any of them
+        reading, workers = await asyncio.gather(
+            asyncio.to_thread(read_ledger, self._spread.archive), scheduler.frontier.workers()
+        )
+        if (gathered := await self._spread.gather(scheduler, workers)) is not None:
+            reading = gathered.reading
+        if not (gathered and gathered.lacking) and self._read_again(reading):
             return None
-        workers, given_up, elsewhere = await asyncio.gather(
-            scheduler.frontier.workers(),
+        given_up, elsewhere = await asyncio.gather(
             dead_letters.settle(self._crawler, scheduler.frontier),
             self._deliveries.wait_for_other_workers(scheduler),
         )
-        self._requests = crawl_numbers(workers, scheduler.worker.name, scheduler.worker.own_numbers).requests
+        self._publication.count_requests(scheduler, workers)
         if given_up:
             await self._deliveries.wait()
             elsewhere = await self._deliveries.wait_for_other_workers(scheduler)
-        return await self._conclude(reading, given_up, unfinished=0, elsewhere=elsewhere)
+        verdict = await self._conclude(
+            reading, given_up, unfinished=0, elsewhere=elsewhere, gathered=gathered
+        )
+        if gathered is not None:
+            await self._spread.confirm(scheduler, gathered.parts)
+        return verdict
 
     def _keeps_crawl(self, verdict: Verdict) -> bool:
-        return bool(verdict.given_up)
+        return bool(verdict.given_up or verdict.unseen)
 
     def _read_again(self, reading: Reading) -> bool:
         """Send the spider over all pages again when listings may have slipped past. Never with a `limit`."""
@@ -157,42 +179,39 @@ class Completeness(Lifecycle[Verdict]):
         dead: list[GivenUp],
         unfinished: int,
         stopped: str | None = None,
-        elsewhere: Mapping[Spooled, int] | None = None,
+        elsewhere: Mapping[Undelivered, int] | None = None,
+        gathered: Gathered | None = None,
     ) -> Verdict:
         """Reach the verdict, publish what was kept, and end the crawl's archive unless the crawl can go on.
 
         `stopped` is the finish reason of a crawl that did not come to its end; `elsewhere` is what waits for
-        databases on the disks of other workers.
+        databases on the disks of other workers, `gathered` what is kept in other directories than this one's too.
         """
-        kept = await asyncio.to_thread(self._archive.kept)
+        kept = gathered.whole.kept if gathered else await asyncio.to_thread(self._spread.archive.kept)
         verdict = self._judge(reading, kept, dead, unfinished)
+        if gathered is not None:
+            verdict = gathered.spread(verdict)
         if verdict.catalogue_complete and search_of(self._crawler.spider).reads_all:
-            before = await asyncio.to_thread(self._archive.published)
-            verdict = believable(verdict, before or 0, self._config.min_kept_share)
+            before = await asyncio.to_thread(self._spread.archive.published) or 0
+            before = max(before, gathered.before) if gathered else before
+            verdict = believable(verdict, before, self._config.min_kept_share)
         scheduler = frontier_scheduler(self._crawler)
         if stopped == _BY_SIGNAL:
             resumable = scheduler is not None and scheduler.identity.resumable
             verdict = going_on(verdict, unfinished) if resumable else cut_short(verdict)
         if verdict.complete and _cars_spider(self._crawler).reads_all:
-            seen = chain(kept.newest, chain.from_iterable(page.ids for page in reading.pages))
-            began, now = begin_time(self._archive.crawl_id), utc(crawl_clock(self._crawler)())
-            await self._deliveries.mark_removed(seen, began, now)
+            # All that was named was kept: else it would not be complete.
+            began, now = begin_time(self._spread.archive.crawl_id), utc(crawl_clock(self._crawler)())
+            await self._deliveries.mark_removed(kept.listings, began, now)
         verdict = delivered(verdict, self._deliveries.undelivered, elsewhere)
         self._writing = True
-        complete = verdict.catalogue_complete
-        published = await asyncio.to_thread(_publish, self._crawler, self._archive, kept, complete=complete)
-        status = "complete" if verdict.complete else "incomplete"
-        why = stopped or ("api_changed" if verdict.api_changed else None)
-        found = self._of_run | {"published": published, **reported(verdict, self._dead_letters)}
-        await self.run_report.write(self._archive, f"stopped: {why}" if why else status, found)
-        can_go_on = (stopped or verdict.given_up) and scheduler and scheduler.identity.resumable
-        for left_alone in [] if can_go_on else await asyncio.to_thread(self._archive.end):
-            logger.warning("Left the batches of another crawl alone: %s", left_alone)
+        share = await self._spread.share(gathered) if gathered else kept
+        await self._publication.put_in_place(verdict, share, stopped)
         return verdict
 
     async def _report_stored(self) -> None:
         """Once more in `run.json`: it was written before the feeds were."""
-        await self.run_report.write_stored(self._archive, self._stored.missing)
+        await self.run_report.write_stored(self._stored.missing)
 
     def _say(self, verdict: Verdict) -> None:
         stats = self._crawler.stats
@@ -228,8 +247,7 @@ class Completeness(Lifecycle[Verdict]):
         return [*said, f"this search is in {directory}; the whole catalogue is left as it was"]
 
     async def _report_failure(self) -> None:
-        found = self._of_run | {"published": None, "complete": False, "reasons": [self.failure]}
-        await self.run_report.write(self._archive, "failed", found)
+        await self._publication.report_failure(self.failure)
 
     async def _stopped(self, reason: str) -> Verdict | None:
         scheduler = frontier_scheduler(self._crawler)
@@ -237,14 +255,12 @@ class Completeness(Lifecycle[Verdict]):
         if scheduler and status and self._others_live(scheduler, status):
             logger.warning("This worker has stopped; others go on with the crawl")
             return None
-        reading = await asyncio.to_thread(read_ledger, self._archive)
+        reading = await asyncio.to_thread(read_ledger, self._spread.archive)
         unfinished = status.total.queued + status.total.delayed + status.total.leased if status else 1
         dead = dead_letters.show(self._crawler, scheduler.last_dead if scheduler else [])
         if scheduler and status:
-            self._dead_letters = status.total.dead
-            self._requests = crawl_numbers(
-                status.workers, scheduler.worker.name, scheduler.worker.own_numbers
-            ).requests
+            self._publication.dead_letters = status.total.dead
+            self._publication.count_requests(scheduler, status.workers)
         return await self._conclude(reading, dead, unfinished=max(unfinished, 1), stopped=reason)
 
     # What it all rests on
@@ -252,14 +268,14 @@ class Completeness(Lifecycle[Verdict]):
     def _judge(self, reading: Reading, kept: Kept, dead: list[GivenUp], unfinished: int) -> Verdict:
         verdict = reach_verdict(
             reading,
-            kept.newest.keys(),
+            kept.listings,
             kept.without_specs,
             dead,
             spec_missing=kept.spec_missing,
             limit=_cars_spider(self._crawler).limit,
             most=self._config.max_listings,
             unfinished=unfinished,
-            dead_letters=self._dead_letters,
+            dead_letters=self._publication.dead_letters,
             unserializable=self._crawler.stats.get_value("frontier/unserializable", 0),
             max_drift=self._config.max_drift,
             freeze=self._config.schema_contract == FREEZE,
@@ -270,33 +286,9 @@ class Completeness(Lifecycle[Verdict]):
         return verdict
 
     @property
-    def _of_run(self) -> dict[str, Any]:
-        """What `run.json` says of this run alone."""
-        return {"requests": self._requests} if self._requests else {}
-
-    @property
     def _has_begun(self) -> bool:
-        return hasattr(self._crawler.get_item_pipeline(JsonBatchesPipeline), "archive")
-
-    @property
-    def _archive(self) -> Archive:
-        pipeline = self._crawler.get_item_pipeline(JsonBatchesPipeline)
-        if pipeline is None:
-            raise RuntimeError("JsonBatchesPipeline is not among the ITEM_PIPELINES")
-        return pipeline.archive
+        return hasattr(self._crawler.get_item_pipeline(ItemLogPipeline), "archive")
 
 
 def _cars_spider(crawler: Crawler) -> CarsSpider:
     return cast("CarsSpider", crawler.spider)
-
-
-def _publish(crawler: Crawler, archive: Archive, kept: Kept, *, complete: bool) -> str:
-    """Put the file in place; where that is a whole catalogue, with what has changed since the last one."""
-    if not complete or not search_of(crawler.spider).reads_all:
-        return archive.publish(kept, complete=complete)
-    now, left_out = utc(crawl_clock(crawler)()), Config.from_settings(crawler.settings).leave_out
-    changes = Changes(archive.output_dir)
-    with changes.following(
-        archive.crawl_id, begin_time(archive.crawl_id), now, archive.records(kept), left_out
-    ):
-        return archive.publish(kept, complete=True)

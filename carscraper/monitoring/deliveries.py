@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scrapy_durable.exceptions import FrontierLost
 from scrapy_durable.lifecycle import POLL
 from scrapy_durable.stores import remote_stores
-from scrapy_durable.waiting import Spooled, as_seen_here, numbers, waiting_elsewhere
+from scrapy_durable.waiting import Undelivered, as_seen_here, numbers, waiting_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,11 +30,11 @@ class Deliveries:
         """Before the verdict, everything on its way shall have arrived."""
         await asyncio.gather(*(store.wait_until_delivered() for store in remote_stores(self._crawler)))
 
-    async def wait_for_other_workers(self, scheduler: FrontierScheduler) -> dict[Spooled, int]:
+    async def wait_for_other_workers(self, scheduler: FrontierScheduler) -> dict[Undelivered, int]:
         """What waits on the disks of others in the end, by database and worker. Those that live are waited for as
         databases are; of those that are gone, what lies within reach is taken over and delivered.
         """
-        before: dict[Spooled, int] = {}
+        before: dict[Undelivered, int] = {}
         progress = time.monotonic()
         while True:
             status = await scheduler.frontier.status()

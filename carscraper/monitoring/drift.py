@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from carscraper.config import Config
+from carscraper.distinct import Distinct
 from carscraper.items import PageRead, SetAside
 from carscraper.monitoring.verdict import LEAST_LISTINGS
 from scrapy_durable.responses.middleware import STORE_KEY
@@ -47,7 +48,7 @@ class Drift:
         self._rejected: Counter[int] = Counter()
         """By walk."""
         self._pages: set[tuple[int, int]] = set()
-        self._specs: set[str] = set()
+        self._specs = Distinct()
         self._unreadable: set[str] = set()
         """Specifications whose last answer could not be read."""
         self._last = ""
@@ -65,7 +66,7 @@ class Drift:
         if isinstance(item, SetAside):
             self._last = f"{item.path}: {item.problem}"
         elif isinstance(item, PageRead):
-            self._specs.update(item.specs)
+            self._specs.add(item.specs)
             if item.rejected and (item.pass_number, item.offset) not in self._pages:
                 self._pages.add((item.pass_number, item.offset))
                 self._count_rejected(item)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from carscraper.catalogue.ids import PackedIds
 from carscraper.export.feeds import Feeds
 from carscraper.items import OddSpec, PageRead, SetAside
 from carscraper.monitoring.verdict import Reading, Verdict
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from carscraper.output.archive import Archive
+    from carscraper.output.entries import LedgerItem
     from scrapy_durable.feeds import Whereabouts
 
 _LISTED = 1000
@@ -27,19 +29,22 @@ _LISTED = 1000
 
 
 def read_ledger(archive: Archive) -> Reading:
-    """What the crawl has noted. Raises `BatchDamaged`."""
+    """What the crawl has noted. Raises as `Archive.ledger`."""
+    return reading_of(archive.ledger())
+
+
+def reading_of(ledger: Iterable[LedgerItem]) -> Reading:
+    """What a ledger says."""
     pages, aside, odd = [], [], []
-    specs: dict[str, str] = {}  # a specification is named by many pages
-    for entry in archive.ledger():
-        match entry["kind"]:
-            case "PageRead":
-                page = PageRead(**entry["item"])
-                page.specs = [specs.setdefault(spec, spec) for spec in page.specs]
-                pages.append(page)
-            case "OddSpec":
-                odd.append(OddSpec(**entry["item"]))
-            case _:
-                aside.append(SetAside(**entry["item"]))
+    for item in ledger:
+        match item:
+            case PageRead():
+                item.ids, item.specs = PackedIds(item.ids), PackedIds(item.specs)
+                pages.append(item)
+            case OddSpec():
+                odd.append(item)
+            case SetAside():
+                aside.append(item)
     return Reading(pages, aside, odd)
 
 
@@ -56,7 +61,7 @@ def reported(verdict: Verdict, dead_letters: int) -> dict[str, Any]:
 
 
 class RunReport:
-    """`run.json`, which is written with the verdict, and once more when this worker's feeds are stored."""
+    """`run.json`, which is written with the verdict, and once more when this worker's feeds are stored or cannot be."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -74,13 +79,13 @@ class RunReport:
         feeds = {"feeds": self.feeds} if self.feeds else {}
         await asyncio.to_thread(archive.report, _run_json(self._crawler, archive, status, found | feeds))
 
-    async def write_stored(self, archive: Archive, missing: Sequence[str]) -> None:
-        """Write it again, if there are such feeds; `missing` says in a sentence each what is not stored. Raises
-        `OSError`.
+    async def write_stored(self, missing: Sequence[str]) -> None:
+        """Write it again, if there are such feeds or anything is `missing`, which says in a sentence each what is not
+        stored. Raises `OSError`.
         """
-        if self._written is None or not self.feeds:
+        if self._written is None or not (self.feeds or missing):
             return
-        _, status, found = self._written
+        archive, status, found = self._written
         if missing:
             status, reasons = "incomplete", [*found["reasons"], *missing]
             found = found | {"complete": False, "reasons": reasons}

@@ -26,11 +26,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from carscraper.api.deviations import Deviations, add, departures
+from carscraper.catalogue.ids import Holders, lacking, numbered
 from carscraper.catalogue.walk import idle_tail
 from carscraper.items import OddSpec, PageRead, SetAside
 
 if TYPE_CHECKING:
-    from scrapy_durable.waiting import Spooled
+    from scrapy_durable.waiting import Undelivered
 
 LEAST_LISTINGS, _LEAST_SPECS = 100, 20
 """There have to be so many before their share says anything. (One specification has five listings on average.)"""
@@ -74,6 +75,9 @@ class Verdict:
     """Ids of listings that the API named but that were neither kept nor set aside."""
     set_aside: list[SetAside]
     given_up: list[GivenUp]
+    spread: dict[str, int] = field(default_factory=dict)
+    """Of a catalogue that lies in several directories: up to how many entries of each worker count."""
+    unseen: list[str] = field(default_factory=list)  # workers that nobody knows enough of
     undelivered: dict[str, int] = field(default_factory=dict)
     """Database to how many records wait on disk for it; none that has them all."""
     deviations: dict[str, Any] = field(default_factory=dict)
@@ -159,7 +163,7 @@ def reach_verdict(
     """
     reading = _believed(reading)
     last = reading.pass_number(reading.passes)
-    not_kept = {listing for page in reading.pages for listing in page.ids if listing not in kept}
+    not_kept = lacking([page.ids for page in reading.pages], kept)
     aside = _still_aside(reading.set_aside, kept)
     aside_ids = {item.id for item in aside if item.id}
     missing = sorted(not_kept.difference(aside_ids))
@@ -248,7 +252,9 @@ def api_change(reading: Reading, given_up: Sequence[GivenUp], max_drift: float) 
 
 def _still_aside(items: Iterable[SetAside], kept: Collection[str]) -> list[SetAside]:
     """Each listing set aside once, those left out that were kept after all, in a later reading of their page."""
-    return _different(item for item in items if not item.store and item.id not in kept)
+    items = [item for item in items if not item.store]
+    not_kept = lacking([[item.id for item in items if item.id]], kept) if items else ()
+    return _different(item for item in items if not item.id or item.id in not_kept)
 
 
 def _different(items: Iterable[SetAside]) -> list[SetAside]:
@@ -268,7 +274,7 @@ def cut_short(verdict: Verdict) -> Verdict:
 
 
 def delivered(
-    verdict: Verdict, undelivered: Mapping[str, int], elsewhere: Mapping[Spooled, int] | None = None
+    verdict: Verdict, undelivered: Mapping[str, int], elsewhere: Mapping[Undelivered, int] | None = None
 ) -> Verdict:
     """The verdict on a crawl whose databases still lack so many records, which wait on disk: by database on this
     worker's, and `elsewhere`, by database and worker.
@@ -297,6 +303,14 @@ def believable(verdict: Verdict, before: int, min_kept_share: float) -> Verdict:
         f"CARS_MIN_KEPT_SHARE ({min_kept_share:g}); to accept that, run once with CARS_MIN_KEPT_SHARE=0"
     )
     return replace(verdict, complete=False, catalogue_complete=False, reasons=[*verdict.reasons, reason])
+
+
+def doubted(verdict: Verdict, own: Verdict) -> Verdict:
+    """A complete verdict of another worker, if this one's `own`, on all that it sees or is told, agrees."""
+    doubt = f"another worker's verdict says that {verdict.kept} listings were kept, and there are {own.kept}"
+    if own.complete and own.kept == verdict.kept:
+        return verdict
+    return replace(verdict, complete=False, catalogue_complete=False, reasons=[doubt, *own.reasons])
 
 
 def _believed(reading: Reading) -> Reading:
@@ -344,8 +358,8 @@ def _covers_all(pages: Sequence[PageRead]) -> bool:
 
 def _is_still(pages: Sequence[PageRead]) -> bool:
     """True when the catalogue did not move while the pages were read; without a total, nobody knows."""
-    different = {listing for page in pages for listing in page.ids}
-    return {page.total for page in pages} == {len(different) + sum(page.unnamed for page in pages)}
+    _, different = numbered([page.ids for page in pages])
+    return {page.total for page in pages} == {different + sum(page.unnamed for page in pages)}
 
 
 def _overlaps_to_the_end(pages: Sequence[PageRead]) -> bool:
@@ -355,10 +369,7 @@ def _overlaps_to_the_end(pages: Sequence[PageRead]) -> bool:
     """
     pages = [page for page in pages if page.pass_number and page.ids]
     out_of_order = [_featured(page, pages) for page in pages]
-    holders: dict[str, list[int]] = {}
-    for number, page in enumerate(pages):
-        for listing in set(page.ids):
-            holders.setdefault(listing, []).append(number)
+    holders = Holders([page.ids for page in pages])
     reached = {number for number, page in enumerate(pages) if page.offset == 0}
     waiting = list(reached)
     while waiting:
@@ -366,7 +377,7 @@ def _overlaps_to_the_end(pages: Sequence[PageRead]) -> bool:
         page = pages[number]
         if _reaches_end(page):
             return True
-        shared = Counter(other for listing in set(page.ids) for other in holders[listing])
+        shared = Counter(holders.sharing(number))
         for other, rows in shared.items():
             if other not in reached and rows > out_of_order[number] + out_of_order[other]:
                 reached.add(other)

@@ -1,22 +1,20 @@
-"""What a crawl has committed to disk: batches that are whole or absent, and what is published from them.
+"""What a crawl has kept on disk, in the item logs of its processes, and what is published from them.
 
 Under the output directory:
 
     cars.json                 the records of the last complete crawl, one JSON array
     cars.incomplete.json      those of the last run, when that was not complete
     run.json                  the last run's verdict
-    batches/<crawl id>/       what a crawl has committed:
+    crawls/<crawl id>/        what a crawl has kept:
         crawl.json            {"resumable": bool, "ended": bool, "complete": bool}
         .lock                 held by every process that works on it
-        <ms>-<worker>-<n>.<crc>.cars.jsonl      records, one `Car` a line
-        <ms>-<worker>-<n>.<crc>.ledger.jsonl    what the verdict is reached from: pages read, listings set aside
+        <ms>-<worker>/        what one process has kept, begun at that time (milliseconds since the epoch):
+            cars/             an item log: the records, one `Car` an item
+            ledger/           an item log of what the verdict is reached from: pages read, listings rejected
 
-`<ms>` is the time of the commit (milliseconds since the epoch), so that names sort by age, and `<worker>`
-differs for every process, so that names never clash. `<crc>` is the CRC-32 of the content, in hexadecimal: a batch
-that was damaged since is found when it is read. A name that starts with a dot is not committed and may be torn.
-
-If the process dies: before `os.replace`, the batch is absent; after it, the batch is whole, and after the
-`fsync` of the directory it also outlives a loss of power. Only then is it called durable.
+The items are under no lease: what is flushed counts, however often a listing is there, since its newest record does.
+Names of processes sort by age and never clash. What a process had not flushed when it was killed is torn off, and what
+was damaged since is found when it is read (`scrapy_durable/item_log/`).
 """
 
 from __future__ import annotations
@@ -24,183 +22,241 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import re
 import time
-from collections.abc import Callable, Iterator
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from pathlib import Path
-from typing import IO, Any
-from zlib import crc32
+from typing import IO, NamedTuple
 
 import orjson
 
-from carscraper.exceptions import BatchDamaged
-from carscraper.output.occupancy import STATE, State, hold, remove_abandoned
+from carscraper.catalogue.ids import PackedIds, numbered
+from carscraper.catalogue.searches import output_directories
+from carscraper.items import Car, Removal
+from carscraper.output.entries import CODEC, LedgerItem, decode, encode, encode_car, line_begin, listing_in
+from carscraper.output.occupancy import STATE, State, hold, read_state, remove_abandoned
 from scrapy_durable.disk import write_atomically
+from scrapy_durable.item_log import ItemLog, flushed_items, item_end, whole_log
 
+CRAWLS = "crawls"
 CARS, LEDGER = "cars", "ledger"
 CARS_JSON, INCOMPLETE_JSON = "cars.json", "cars.incomplete.json"
-_CHECKSUM = re.compile(r"\.([0-9a-f]{8})\.[a-z]+\.jsonl$")
-_HEAD = re.compile(rb'\{"id":"([^"]*)"(?=,)')
 _TIME_PREFIX = b',"scraped_at":"'
 """Nowhere before the field itself: a quotation mark inside a string is written with a backslash before it."""
 _NO_SPECS_SUFFIX = b'"car_specs":[]}'
 _MISSING_SPECS_SUFFIX = b'"car_specs":null}'
 """Of one whose specification could not be had."""
+_SEGMENT_BYTES = 4 << 20
+"""Of a file of a log at most, but for one flush: so much of it is in memory while it is read."""
 _PIECE = 1 << 20
-"""Bytes of a batch that are copied to `cars.json` at once."""
+"""Bytes of a published file that are read at once."""
 
 
 _PLACE_BITS = 40
-"""Of a place, those that say how many bytes of its file stand before the line."""
+"""Of a place, which is a number, those that say how many bytes of its file stand before the record; above them, the
+number of the file.
+"""
 _BEFORE = (1 << _PLACE_BITS) - 1
+HAS_SPECS, WITHOUT_SPECS, SPECS_MISSING = range(3)
+"""What a record has of a specification; without: the API has none. Missing: it could not be had."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a crawl has kept. A place is one number, that of its file in `files` above the bytes before its line: a
-    million listings take 130 MB.
+    """What a crawl has kept: of each listing its newest record, the one that was read last, but for one whose
+    specification could not be had, which counts for less than any other. Of two read in the same millisecond, the one
+    counts whose line is the greater, so that it does not depend on who was first.
+
+    A million listings take 17 MB.
     """
 
     files: list[Path]
-    """The batches of records that were there, sorted."""
-    newest: dict[str, int]
-    """Listing id to the place of its newest record: the one that was read last, but for one whose specification could
-    not be had, which counts for less than any other. Of two read in the same millisecond, the one counts whose line is
-    the greater, so that it does not depend on who was committed first.
-    """
-    outdated: list[int]
-    """The places of all other records."""
-    listings_without_specs: set[str]
-    """Those of whose newest record the API has no specification."""
-    listings_spec_missing: set[str]
-    """Those of whose newest record it could not be had."""
+    """The segments of records that were there, those of one process after those of another."""
+    begins: list[array[int]]
+    """Of each file, where its newest records begin."""
+    listings: PackedIds
+    """Their ids, in the same order."""
+    without_specs: int
+    """Of how many the API has no specification."""
+    spec_missing: list[str]
+    """The listings of those of which it could not be had; sorted."""
+    entries: int = 0
+    """How many entries the files have, these records and all others."""
 
-    @property
-    def without_specs(self) -> int:
-        """How many of the newest records have empty specs."""
-        return len(self.listings_without_specs)
 
-    @property
-    def spec_missing(self) -> list[str]:
-        """Whose specification could not be had; sorted."""
-        return sorted(self.listings_spec_missing)
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """The records of one file."""
+
+    ids: PackedIds
+    begins: array[int]
+    specs: bytearray
+    entries: int
+
+
+class LogPosition(NamedTuple):
+    """Behind some of the records in the log of a process."""
+
+    segment: int
+    """Number of a segment; all before it are passed."""
+    items: int
+    """How many items of it are passed."""
 
 
 class Archive:
-    """The committed batches of one crawl. Several processes may write to it at once."""
+    """What one crawl has kept, and this process keeps of it. Several processes may do so at once."""
 
     def __init__(
         self, output_dir: Path, crawl_id: str, worker: str, *, clock: Callable[[], float] = time.time
     ) -> None:
-        """`clock` gives seconds since the epoch, the same for all workers of the crawl: it orders their batches."""
+        """`clock` gives seconds since the epoch, the same for all workers of the crawl: it orders what they keep."""
         self.output_dir = output_dir
         self.crawl_id = crawl_id
-        self.directory = output_dir / "batches" / crawl_id
-        self._worker = worker
+        self.directory = output_dir / CRAWLS / crawl_id
+        self.worker = worker
         self._clock = clock
-        self._commits = 0
         self._lock: IO[bytes] | None = None
         self._state = State()
+        self._flushed = 0
+        self._segments_begun: list[LogPosition] = []
+        """Of the own log of records: the numbers of its segments, and how many records stand before each."""
+        self._removal: Removal | None = None
+        self._removal_number = 0
 
     def open(self, *, resumable: bool) -> None:
         """Make the crawl's directory, and mark it as in use for as long as this process lives. Raises `OSError`."""
         self._lock = hold(self.directory)
         self._state = State(resumable=resumable)
         self._mark()
+        self.own_directory = self.directory / f"{int(self._clock() * 1000):014d}-{self.worker}"
+        self.cars, self._ledger = (
+            ItemLog(self.own_directory / kind, CODEC, segment_bytes=_SEGMENT_BYTES) for kind in (CARS, LEDGER)
+        )
+        self.cars.open(self.crawl_id)
+        self._ledger.open(self.crawl_id)
+        self._segments_begun = [LogPosition(self.cars.last_segment, 0)]
 
     def close(self) -> None:
         """Give up the mark of `open`; the files stay."""
         if self._lock:
+            self.cars.close()
+            self._ledger.close()
             self._lock.close()
             self._lock = None
 
-    def commit(self, kind: str, lines: list[bytes]) -> Path:
-        """Make one batch durable; `lines` end in a newline each. Raises `OSError`; then the batch is absent."""
-        self._commits += 1
-        milliseconds = int(self._clock() * 1000)
-        checksum = 0
-        for line in lines:
-            checksum = crc32(line, checksum)
-        name = f"{milliseconds:014d}-{self._worker}-{self._commits:06d}.{checksum:08x}.{kind}.jsonl"
-        path = self.directory / name
-        write_atomically(path, lines)
-        return path
+    def keep(self, car: Car) -> int:
+        """Have a record flushed with the next `write`; returns its bytes. Raises `orjson.JSONEncodeError` when JSON
+        cannot hold it.
+        """
+        entry = encode_car(car)
+        self.cars.append_encoded(0, entry)
+        car.log_number = self.cars.received
+        return len(entry)
 
-    def ledger(self) -> Iterator[dict[str, Any]]:
-        """What the crawl has noted in its ledger, oldest batch first. Raises `BatchDamaged`."""
-        for path in self._batches(LEDGER):
-            text = path.read_bytes()
-            _check(path, text)
-            yield from map(orjson.loads, text.splitlines())
+    def keep_removal(self, removal: Removal) -> int:
+        """The same of a removal; returns the number of its entry, also when it was the last one before already."""
+        if removal != self._removal:
+            self._removal = removal
+            self.cars.append_encoded(0, encode(removal))
+            self._removal_number = self.cars.received
+        return self._removal_number
+
+    def note(self, item: LedgerItem) -> int:
+        """Have it flushed to the ledger with the next `write`; returns its bytes."""
+        entry = encode(item)
+        self._ledger.append_encoded(0, entry)
+        return len(entry)
+
+    async def write(self) -> None:
+        """Make durable what has come. Raises `OSError`: then the next call tries again. One call at a time, and not to
+        be cancelled.
+        """
+        await self.cars.write()
+        # Both in one step: whoever asks for the position of a flushed record knows its segment.
+        if self.cars.last_segment > self._segments_begun[-1].segment:
+            self._segments_begun.append(LogPosition(self.cars.last_segment, self._flushed))
+        self._flushed = self.cars.durable
+        await self._ledger.write()
+
+    @property
+    def flushed(self) -> int:
+        """So many of the records that this process has kept are on disk."""
+        return self._flushed
+
+    @property
+    def entries(self) -> int:
+        """So many entries of both logs are."""
+        return self._flushed + self._ledger.durable
+
+    def workers(self) -> dict[str, Path]:
+        """Those of the crawl whose directories are here, this one among them, and which these are."""
+        return {path.name.partition("-")[2]: path for path in self.directory.glob("[!.]*/")}
+
+    def position_of(self, records: int) -> LogPosition:
+        """Behind so many records that this process has kept and that are on disk."""
+        index = bisect_right(self._segments_begun, records, key=lambda begun: begun.items) - 1
+        segment, before = self._segments_begun[index]
+        return LogPosition(segment, records - before)
+
+    def ledger(self) -> Iterator[LedgerItem]:
+        """What the crawl has noted, one process after the other, what a process has noted first coming first.
+
+        Raises `ItemLogDamaged`, `OtherRelease`, `CodecError` and `OSError`.
+        """
+        for path in self._segments(LEDGER):
+            with mapped(path) as content:
+                for begin, end in flushed_items(path, content):
+                    yield decode(content[begin:end])
 
     def kept(self) -> Kept:
-        """Find the newest record of each listing, without parsing the records. Raises `BatchDamaged`."""
-        kept = Kept(self._batches(CARS), {}, [], set(), set())
-        for number, path in enumerate(kept.files):
-            with _mapped(path) as text:
-                _check(path, text)
-                for listing, start, end in _records(text):
-                    place = number << _PLACE_BITS | start
-                    earlier = kept.newest.setdefault(listing, place)
-                    if earlier != place:
-                        older, newer = sorted((earlier, place), key=partial(_order, kept.files))
-                        kept.outdated.append(older)
-                        if newer == earlier:
-                            continue
-                        kept.newest[listing] = newer
-                        kept.listings_without_specs.discard(listing)
-                        kept.listings_spec_missing.discard(listing)
-                    suffix = text[end - len(_MISSING_SPECS_SUFFIX) : end]
-                    if suffix == _MISSING_SPECS_SUFFIX:
-                        kept.listings_spec_missing.add(listing)
-                    elif suffix.endswith(_NO_SPECS_SUFFIX):
-                        kept.listings_without_specs.add(listing)
-        return kept
+        """Find the newest record of each listing, without parsing the records. Raises as `ledger`, and `ValueError`."""
+        return newest_in(self._segments(CARS))
 
     def published(self) -> int | None:
-        """How many records `cars.json` has, the last complete one; None when it is not there, or not one of ours."""
+        """How many records the last complete catalogue has: `cars.json`, or all that it was a share of; None when it is
+        not there, or not one of ours.
+        """
         try:
             with (self.output_dir / CARS_JSON).open("rb") as file:
                 head = file.readline(len(b"[]\n"))
-                if head == b"[]\n":
-                    return 0
                 lines = sum(block.count(b"\n") for block in iter(lambda: file.read(_PIECE), b""))
         except FileNotFoundError:
             return None
-        return lines - 1 if head == b"[\n" else None
+        if head not in (b"[\n", b"[]\n"):
+            return None
+        return max(lines - 1, *map(_listings_shared, self.directory.parent.glob(f"[!.]*/{STATE}")), 0)
 
-    def publish(self, kept: Kept, *, complete: bool) -> str:
-        """Make a file of the committed batches: each id once, its newest record, a line each.
+    def publish(self, kept: Kept, *, complete: bool, listings: int = 0) -> str:
+        """Make a file of what was kept: each id once, its newest record, a line each.
+
+        It may be a share of a catalogue of so many `listings`.
 
         That is `cars.json` when they are `complete`, which then is all there is; else `cars.incomplete.json`
         beside it. Returns the name.
         """
         name = CARS_JSON if complete else INCOMPLETE_JSON
-        write_atomically(self.output_dir / name, _array(kept), large=True)
-        self._state = replace(self._state, complete=complete)
+        write_atomically(self.output_dir / name, _array(self.records(kept)), large=True)
+        self._state = replace(self._state, complete=complete, listings=listings)
         if complete:
             (self.output_dir / INCOMPLETE_JSON).unlink(missing_ok=True)
             self._mark()
         return name
 
     def records(self, kept: Kept) -> Iterator[tuple[str, bytes]]:
-        """Ids and records, each without a newline, that `publish` puts in the file, in its order."""
-        for number, path in enumerate(kept.files):
-            first = number << _PLACE_BITS
-            with _mapped(path) as text:
-                for listing, start, end in _records(text):
-                    if kept.newest[listing] == first | start:
-                        yield listing, text[start:end]
+        """Ids and records as JSON that `publish` puts in the file, in its order."""
+        return records_of(kept)
 
     def report(self, run: bytes) -> None:
         """Write `run.json`."""
         write_atomically(self.output_dir / "run.json", [run])
 
     def end(self) -> list[str]:
-        """Call the crawl ended, never to be resumed, and remove the batches that nobody needs any more; those of the
-        last complete crawl only when this one was complete.
+        """Call the crawl ended, never to be resumed, and remove what others have kept and nobody needs any more; what
+        the last complete crawl has kept only when this one was complete.
 
         Returns what was left alone because it cannot be read, a sentence each.
         """
@@ -215,39 +271,24 @@ class Archive:
                     left_alone.append(f"{directory / STATE}: {error}")
         return left_alone
 
-    def _batches(self, kind: str) -> list[Path]:
-        return sorted(
-            path for path in self.directory.glob(f"*.{kind}.jsonl") if not path.name.startswith(".")
-        )
+    def _segments(self, kind: str) -> list[Path]:
+        """Of all processes of the crawl."""
+        directories = sorted(self.directory.glob(f"[!.]*/{kind}"))
+        return [path for directory in directories for path in whole_log(directory)]
 
     def _mark(self) -> None:
         write_atomically(self.directory / STATE, [orjson.dumps(self._state), b"\n"])
 
 
-def replace_lines(path: Path, change: Callable[[bytes], bytes | None]) -> None:
-    """Have a batch hold what `change` makes of its lines, each without its newline; None: the line goes.
-
-    The batch is absent when no line is left, else under the name that its content calls for; a crash may leave both.
-    Raises `BatchDamaged` and `OSError`.
-    """
-    with _mapped(path) as text:
-        _check(path, text)
-        before = text[:].split(b"\n")[:-1]
-    lines = [line + b"\n" for line in map(change, before) if line is not None]
-    noted = _CHECKSUM.search(path.name)
-    name = (
-        path.name[: noted.start(1)] + f"{crc32(b''.join(lines)):08x}" + path.name[noted.end(1) :]
-        if noted
-        else ""
-    )
-    if name != path.name:
-        if lines:
-            write_atomically(path.with_name(name), lines)
-        path.unlink()
+def crawls_in(output_dir: Path) -> list[Path]:
+    """The directories of all crawls that have kept something, searches included, the oldest first."""
+    parents = (directory / CRAWLS for directory in output_directories(output_dir))
+    found = [crawl for parent in parents for crawl in parent.glob("[!.]*/")]
+    return sorted(found, key=lambda crawl: crawl.name)
 
 
 @contextlib.contextmanager
-def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
+def mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
     """The content of a file, in memory only as far as it is looked at."""
     with path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
@@ -257,71 +298,101 @@ def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
             yield text
 
 
-def _records(text: mmap.mmap | bytes) -> Iterator[tuple[str, int, int]]:
-    """Listing ids of the records of a batch, and where their lines begin and end; relies on `Car` being written with
-    `id` first.
+def _listings_shared(state: Path) -> int:
+    """How many listings the catalogue has of which a share was made of that crawl; 0 where nobody can tell."""
+    try:
+        found = read_state(state)
+    except (OSError, ValueError):
+        return 0  # named when the crawl ends
+    return found.listings if found.complete else 0
 
-    Raises `ValueError` for a line that is no record.
-    """
-    start = 0
-    begins, find = _HEAD.match, text.find
-    while (end := find(b"\n", start)) >= 0:
-        found = begins(text, start, end)
-        if found is None:
-            raise ValueError(f"not a record of ours: {text[start : min(end, start + 80)]!r}")
-        yield found[1].decode(), start, end
-        start = end + 1
+
+def newest_in(files: list[Path]) -> Kept:
+    """What the crawl has kept in these segments of records. Raises as `Archive.kept`."""
+    found = [_records_in(path) for path in files]
+    numbers, newest = _newest(files, found)
+    begins, listings, without_specs, spec_missing = [], PackedIds(), 0, list[str]()
+    for file, (records, own) in enumerate(zip(found, numbers, strict=True)):
+        counts = bytearray(
+            newest[number] == file << _PLACE_BITS | begin
+            for begin, number in zip(records.begins, own, strict=True)
+        )
+        begins.append(array("I", compress(records.begins, counts)))
+        ids, specs = list(compress(records.ids, counts)), bytes(compress(records.specs, counts))
+        listings.extend(ids)
+        without_specs += specs.count(WITHOUT_SPECS)
+        spec_missing += [ids[at] for at, kind in enumerate(specs) if kind == SPECS_MISSING]
+    entries = sum(records.entries for records in found)
+    return Kept(files, begins, listings, without_specs, sorted(spec_missing), entries)
+
+
+def records_of(kept: Kept) -> Iterator[tuple[str, bytes]]:
+    """Ids and records as JSON, the newest of each listing."""
+    listings = iter(kept.listings)
+    for path, begins in zip(kept.files, kept.begins, strict=True):
+        with mapped(path) as content:
+            for begin in begins:
+                yield next(listings), _line(content, begin)
+
+
+def specs_of(record: bytes) -> int:
+    """What a record, or its end, has of a specification."""
+    if record.endswith(_MISSING_SPECS_SUFFIX):
+        return SPECS_MISSING
+    return WITHOUT_SPECS if record.endswith(_NO_SPECS_SUFFIX) else HAS_SPECS
+
+
+def time_of(record: bytes) -> bytes:
+    """When it was read, as the record has it."""
+    begin = record.find(_TIME_PREFIX) + len(_TIME_PREFIX)
+    return record[begin : record.find(b'"', begin)]
+
+
+def _records_in(path: Path) -> _Records:
+    """Found without parsing them. Raises as `Archive.kept`."""
+    ids, begins, specs, entries = list[str](), array("I"), bytearray(), 0
+    with mapped(path) as content:
+        for begin, end in flushed_items(path, content):
+            entries += 1
+            listing = listing_in(content, begin, end)
+            if listing is not None:
+                ids.append(listing)
+                begins.append(begin)
+                specs.append(specs_of(content[end - len(_MISSING_SPECS_SUFFIX) : end]))
+    return _Records(PackedIds(ids), begins, specs, entries)
+
+
+def _newest(files: list[Path], found: list[_Records]) -> tuple[list[array[int]], array[int]]:
+    """For each record of each file the number of its listing, and for each listing the place of its newest record."""
+    numbers, count = numbered([records.ids for records in found])
+    newest = array("Q", bytes(8 * count))
+    # 0: none was found yet; no file begins with a record.
+    order = partial(_order, files)
+    for file, (records, own) in enumerate(zip(found, numbers, strict=True)):
+        for begin, number in zip(records.begins, own, strict=True):
+            place, earlier = file << _PLACE_BITS | begin, newest[number]
+            newest[number] = max(place, earlier, key=order) if earlier else place
+    return numbers, newest
+
+
+def _line(content: mmap.mmap | bytes, begin: int) -> bytes:
+    """The JSON of the record that begins there."""
+    end = item_end(content, begin)
+    return content[line_begin(content, begin, end) : end]
 
 
 def _order(files: list[Path], place: int) -> tuple[bool, bytes, bytes]:
     """By which of the records of one listing is the newest."""
-    with files[place >> _PLACE_BITS].open("rb") as file:
-        file.seek(place & _BEFORE)
-        line = file.readline().removesuffix(b"\n")
-    time = line.find(_TIME_PREFIX) + len(_TIME_PREFIX)
-    return not line.endswith(_MISSING_SPECS_SUFFIX), line[time : line.find(b'"', time)], line
+    with mapped(files[place >> _PLACE_BITS]) as content:
+        line = _line(content, place & _BEFORE)
+    return specs_of(line) != SPECS_MISSING, time_of(line), line
 
 
-def _array(kept: Kept) -> Iterator[bytes]:
-    """The newest records as one JSON array, in pieces."""
-    gaps: list[list[int]] = [[] for _ in kept.files]
-    for place in kept.outdated:
-        gaps[place >> _PLACE_BITS].append(place & _BEFORE)
+def _array(records: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
+    """The records as one JSON array, a line each. None holds a newline: JSON writes it as \\n inside a string."""
     separator = b"[\n"
-    for path, outdated in zip(kept.files, gaps, strict=True):
-        with _mapped(path) as text:
-            for start, end in _between(outdated, text):
-                yield separator
-                for at in range(start, end, _PIECE):
-                    # No record holds a newline: JSON writes it as \n inside a string.
-                    yield text[at : min(at + _PIECE, end)].replace(b"\n", b",\n")
-                separator = b",\n"
+    for _, record in records:
+        yield separator
+        yield record
+        separator = b",\n"
     yield b"[]\n" if separator == b"[\n" else b"\n]\n"
-
-
-def _between(outdated: list[int], text: mmap.mmap | bytes) -> Iterator[tuple[int, int]]:
-    """The stretches of whole lines between those that begin there, each without its last newline."""
-    start = 0
-    for begins in sorted(outdated):
-        if begins > start:
-            yield start, begins - 1
-        start = text.find(b"\n", begins) + 1
-    if len(text) > start:
-        yield start, len(text) - 1
-
-
-def _check(path: Path, text: mmap.mmap | bytes) -> None:
-    """Raise `BatchDamaged` unless that is what was committed under the name."""
-    noted = _CHECKSUM.search(path.name)
-    if noted is None:
-        raise BatchDamaged(f"{path}: the name of a batch holds its checksum")
-    if crc32(text) == int(noted[1], 16):
-        return
-    for number, line in enumerate(text[:].removesuffix(b"\n").split(b"\n"), 1):
-        try:
-            orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise BatchDamaged(
-                f"{path}, line {number}: damaged since it was committed: {error.msg}"
-            ) from error
-    raise BatchDamaged(f"{path}: damaged since it was committed; every line of it parses")

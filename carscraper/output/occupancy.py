@@ -17,6 +17,8 @@ from carscraper.exceptions import InUse
 
 STATE = "crawl.json"
 """The name of a file in the directory: its `State`, as JSON."""
+POSITION = ".position"
+"""What the name of a file in the directory of one of its processes ends with: a database has not got all of it yet."""
 _LOCK = ".lock"
 _REMOVED = ".removed"
 """What the name of a directory ends with that is being removed."""
@@ -30,6 +32,8 @@ class State:
     ended: bool = False
     complete: bool = False
     """`cars.json` was made of it."""
+    listings: int = 0
+    """How many listings the catalogue has of which that `cars.json` is a share; 0: it is no share."""
 
 
 def hold(directory: Path) -> IO[bytes]:
@@ -45,6 +49,17 @@ def hold(directory: Path) -> IO[bytes]:
             if os.path.samestat(os.fstat(lock.fileno()), (directory / _LOCK).stat()):
                 on_failure.pop_all()
                 return lock
+
+
+def join(directory: Path) -> IO[bytes] | None:
+    """The same for a directory that is there; None when it is being removed, or nobody may work in it now."""
+    with contextlib.ExitStack() as on_failure, contextlib.suppress(FileNotFoundError, BlockingIOError):
+        lock = on_failure.enter_context((directory / _LOCK).open("rb"))
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock.fileno()), (directory / _LOCK).stat()):
+            on_failure.pop_all()
+            return lock
+    return None
 
 
 class Quiet:
@@ -81,7 +96,8 @@ class Quiet:
 
 def remove_abandoned(directory: Path, *, complete_too: bool) -> None:
     """Remove the directory of a crawl that has ended, or was killed and cannot be resumed, or had not begun; never
-    while a process works on it, and never one that is not ours. That of a complete crawl goes only with `complete_too`.
+    while a process works on it or a database has not got all of it, and never one that is not ours. That of a complete
+    crawl goes only with `complete_too`.
 
     Raises `OSError` or `ValueError` when its state cannot be read.
     """
@@ -97,16 +113,26 @@ def remove_abandoned(directory: Path, *, complete_too: bool) -> None:
             state = _state(directory)
             if (state.resumable and not state.ended) or (state.complete and not complete_too):
                 return
+            if any(directory.glob(f"[!.]*/*{POSITION}")):
+                return
             removed = directory.with_name(f".{directory.name}{_REMOVED}")
             directory.rename(removed)  # in one step, so that nobody begins in a half of it
         shutil.rmtree(removed, ignore_errors=True)
+
+
+def read_state(path: Path) -> State:
+    """That of a crawl, out of its file. Raises `OSError` or `ValueError` when it cannot be read."""
+    match orjson.loads(path.read_bytes()):
+        case {"resumable": bool(resumable), "ended": bool(ended), **rest}:
+            listings = rest.get("listings", 0)
+            return State(
+                resumable, ended, rest.get("complete") is True, listings if type(listings) is int else 0
+            )
+    raise ValueError("is not the state of a crawl")
 
 
 def _state(directory: Path) -> State:
     """Raises `OSError` or `ValueError` when it cannot be read."""
     if all(path.name.startswith(".") for path in directory.iterdir()):
         return State()  # killed before it had begun
-    match orjson.loads((directory / STATE).read_bytes()):
-        case {"resumable": bool(resumable), "ended": bool(ended), **rest}:
-            return State(resumable, ended, rest.get("complete") is True)
-    raise ValueError("is not the state of a crawl")
+    return read_state(directory / STATE)

@@ -12,14 +12,12 @@ from scrapy.exceptions import DropItem, NotConfigured
 from carscraper.catalogue.searches import reads_cars
 from carscraper.config import Config
 from carscraper.exceptions import StoreError
-from carscraper.items import Car, Cars, SetAside
-from carscraper.pipelines.ledger import ledger
+from carscraper.items import Car, Cars, Removal, SetAside
+from carscraper.pipelines.item_log import item_log
 from carscraper.stores.build import SETTINGS, build_database
 from carscraper.stores.delivery import Bounds, Delivery
-from carscraper.stores.pending import Removal
 from carscraper.stores.record import Draft, Records
 from scrapy_durable.exceptions import ConfigurationError
-from scrapy_durable.identity import crawl_identity
 from scrapy_durable.stopping import is_stopping, stop_crawl
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ _LOOK = 0.5
 class _DatabasePipeline:
     """Hands every `Car` to one database, over a `Delivery`. (This is a `DurableStore` and a `RemoteStore`.)
 
-    Stats, `<key>` being `mongo` or `postgres`: `store/<key>/written`, `store/<key>/spooled`,
+    Stats, `<key>` being `mongo` or `postgres`: `store/<key>/written`, `store/<key>/left_to_log`,
     `store/<key>/set_aside`, `store/<key>/undelivered`, all set when the crawl ends.
     """
 
@@ -87,25 +85,27 @@ class _DatabasePipeline:
     @property
     def waiting(self) -> dict[str, int]:
         """How many wait on disk, by the worker that has written them."""
-        return self._delivery.spools.waiting if self._delivery else {}
+        return self._delivery.waiting if self._delivery else {}
 
     @property
     def place(self) -> int:
         """Tells the directory in which they wait from those on other disks."""
-        return self._delivery.spools.place if self._delivery else 0
+        return self._delivery.backlogs.place if self._delivery else 0
 
-    def has_spool_of(self, worker: str) -> bool:
+    def has_backlog_of(self, worker: str) -> bool:
         """Whether something that this worker has written waits there."""
-        return self._open.spools.has_spool_of(worker)
+        return self._open.backlogs.has_any_of(worker)
 
     async def open_spider(self) -> None:
         """Raises `ConfigurationError` when the database says no, or what waits for it cannot be read."""
         config = self._config
+        self._log = item_log(self._crawler)
+        archive = await self._log.opened()
         delivery = Delivery(
             self._database,
-            config.output_dir / "spool" / self.key,
-            crawl_identity(self._crawler).worker,
-            Bounds(config.batch_size, config.batch_seconds, config.spool_max_bytes, config.store_timeout),
+            config.output_dir,
+            archive,
+            Bounds(config.batch_size, config.batch_seconds, config.backlog_max_bytes, config.store_timeout),
             records=self._drafts.records,
             on_set_aside=self._set_aside,
             on_refused=self._stop,
@@ -127,17 +127,18 @@ class _DatabasePipeline:
             for draft in self._drafts.of(item):
                 while not delivery.has_room and not is_stopping(self._crawler):
                     await delivery.wait_for_room(_LOOK)
-                delivery.take(draft)
+                delivery.take(draft, draft.log_number)
         return item
 
     async def close_spider(self) -> None:
-        """Deliver or spool what is left."""
+        """Deliver what is left, or leave it to the log."""
         if self._delivery is None:
             return
+        await self._log.flush()
         await self._delivery.close()
         stats = self._crawler.stats
         stats.set_value(f"store/{self.key}/written", self._delivery.writer.written)
-        stats.set_value(f"store/{self.key}/spooled", self._delivery.spooled)
+        stats.set_value(f"store/{self.key}/left_to_log", self._delivery.left_to_log)
         stats.set_value(f"store/{self.key}/undelivered", self._delivery.undelivered)
 
     async def wait_until_delivered(self) -> None:
@@ -145,12 +146,13 @@ class _DatabasePipeline:
         try:
             await self._open.take_over()
         except OSError as error:
-            logger.warning("The spools of %s cannot be looked through: %s", self.name, error)
+            logger.warning("What others have left for %s cannot be looked through: %s", self.name, error)
         await self._open.wait_until_delivered()
 
     def mark_removed(self, seen: list[str], begun_at: str, removed_at: str) -> None:
         """Have the listings marked that a complete crawl has not seen, behind all records taken before."""
-        self._open.take(Removal(seen, begun_at, removed_at))
+        removal = Removal(seen, begun_at, removed_at)
+        self._open.take(removal, self._log.keep_removal(removal))
 
     @property
     def _open(self) -> Delivery:
@@ -162,9 +164,7 @@ class _DatabasePipeline:
         """Durable before the record counts as delivered, so that none is missing without its reason."""
         logger.error("%s cannot hold listing %s: %s", self._database.name, refused.id, refused.problem)
         self._crawler.stats.inc_value(f"store/{self.key}/set_aside")
-        book = ledger(self._crawler)
-        if book is not None:
-            await book.note(SetAside(refused.url, "", refused.problem, refused.id, self._database.name))
+        await self._log.note(SetAside(refused.url, "", refused.problem, refused.id, self._database.name))
 
     def _stop(self, error: StoreError) -> None:
         stop_crawl(self._crawler, "store_refused", f"{SETTINGS[self.key]}: {error}")

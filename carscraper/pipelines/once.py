@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import DropItem, NotConfigured
 
 from carscraper.catalogue.searches import reads_cars
+from carscraper.distinct import Distinct
 from carscraper.export.feeds import Feeds
 from carscraper.items import Car, Cars
 
@@ -33,7 +34,7 @@ class OncePipeline:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._seen: set[str] = set()
+        self._passed_on = Distinct()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -46,8 +47,7 @@ class OncePipeline:
         """Pass on what is no car, and each car's first record; with an item log, all."""
         match item:
             case Car():
-                if item.id not in self._seen:
-                    self._seen.add(item.id)
+                if self._passed_on.add([item.id]):
                     self._crawler.stats.inc_value("catalogue/kept")
                 elif not is_logged(self._crawler):
                     raise DropItem("passed on before", log_level="DEBUG")
@@ -58,8 +58,8 @@ class OncePipeline:
     def _first_of(self, cars: list[Car]) -> Cars:
         """Raises `DropItem` when there are none."""
         stats = self._crawler.stats
-        first = [car for car in cars if car.id not in self._seen]
-        self._seen.update(car.id for car in first)
+        new = self._passed_on.add([car.id for car in cars])
+        first = cars if len(new) == len(cars) else _each_once(cars, new)
         repeated = len(cars) - len(first)
         if not first:
             stats.inc_value("item_dropped_count", repeated - 1)
@@ -69,6 +69,17 @@ class OncePipeline:
         stats.inc_value("item_scraped_count", len(first) - 1)
         stats.inc_value("catalogue/kept", len(first))
         return Cars(first)
+
+
+def _each_once(cars: list[Car], listings: list[str]) -> list[Car]:
+    """The first car of each of the listings."""
+    wanted = set(listings)
+    first = []
+    for car in cars:
+        if car.id in wanted:
+            wanted.discard(car.id)
+            first.append(car)
+    return first
 
 
 def is_logged(crawler: Crawler) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from carscraper.monitoring.completeness import Completeness
 from carscraper.reparse.spider import reparse_spider
@@ -28,7 +28,9 @@ class ReparseCompleteness(Completeness):
     """
 
     async def _reach_end(self) -> bool:
-        return not reparse_spider(self._crawler).finished or await super()._reach_end()
+        spider = reparse_spider(self._crawler)
+        self._publication.about["reparsed_from"] = spider.crawl_id
+        return not spider.finished or await super()._reach_end()
 
     async def _stopped(self, reason: str) -> Verdict | None:
         logger.error("The crawl was not reparsed (%s); cars.json is as it was", reason)
@@ -54,7 +56,3 @@ class ReparseCompleteness(Completeness):
             given_up=[*verdict.given_up, *refused],
             reasons=reasons,
         )
-
-    @property
-    def _of_run(self) -> dict[str, Any]:
-        return super()._of_run | {"reparsed_from": reparse_spider(self._crawler).crawl_id}

@@ -76,6 +76,10 @@ class KnownSpecs:
     def __init__(self, most: int = MOST) -> None:
         self._kept: WeighedCache[str, KnownSpec] = WeighedCache(most)
 
+    def clear(self) -> None:
+        """Keep none any more: they are looked up again when they are needed."""
+        self._kept.clear()
+
     def get(self, key: str, since: float) -> KnownSpec | None:
         """The specification under that key, when it was fetched later than that."""
         found = self._kept.get(key)

@@ -78,7 +78,7 @@ class CarsSpider(Spider):
         self.queued = queued_requests(config.api_url, self.filters, clock=self._now)
         self._read: WeakKeyDictionary[Response, ListingPage] = WeakKeyDictionary()
         self._read_specs: WeakKeyDictionary[Response, KnownSpec] = WeakKeyDictionary()
-        self._known = KnownSpecs()
+        self.known_specs = KnownSpecs()
         self._odd_specs: set[str] = set()
         self._seen = Seen()
         self._together: Together | None = None
@@ -184,7 +184,7 @@ class CarsSpider(Spider):
             specification, deviations = read_specs(response.status, response.body)
         else:
             specification, deviations, _ = spec
-            self._known.put(key, spec)
+            self.known_specs.put(key, spec)
         yield from self._odd(key, deviations)
         yield from self._passed_on(
             [
@@ -280,7 +280,7 @@ class CarsSpider(Spider):
     async def _look_up(self, keys: Iterable[str]) -> dict[str, KnownSpec]:
         """The specs that are known or stored."""
         store, max_age = response_store(self.crawler), self._config.spec_ttl
-        found, unreadable = await self._known.look_up(store, keys, self._now(), max_age)
+        found, unreadable = await self.known_specs.look_up(store, keys, self._now(), max_age)
         if unreadable:
             self.crawler.stats.inc_value("responses/unreadable", unreadable)
         return found

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import NamedTuple
 
-import orjson
-
-from carscraper.items import Car
-from carscraper.stores.record import Draft, Records
+from carscraper.items import Removal
+from carscraper.stores.record import Draft
 
 ROOM = 4
 """Batches in memory at most, before the crawl has to wait."""
@@ -20,13 +17,16 @@ ROOM_BYTES = 2 * BATCH_BYTES
 """Bytes of records in memory at most, before the crawl has to wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """The end of a complete crawl: what it has not seen is off the site. Travels behind the crawl's records."""
+class Taken(NamedTuple):
+    """What a delivery was given."""
 
-    seen: list[str]
-    begun_at: str
-    removed_at: str
+    at: float
+    """When, in seconds of any clock."""
+    element: Draft | Removal
+    logged: int
+    """Number of its entry in the log of this process, from 1; 0 when it is in none: a pipeline has put another in its
+    place behind the log, and it cannot be left to that.
+    """
 
 
 class Pending:
@@ -34,30 +34,32 @@ class Pending:
 
     def __init__(self, batch_size: int) -> None:
         self._batch_size = batch_size
-        self._waiting: deque[tuple[float, Draft | Removal]] = deque()
+        self._waiting: deque[Taken] = deque()
         self._weight = 0
 
     def __len__(self) -> int:
         """How many wait."""
         return len(self._waiting)
 
-    def __iter__(self) -> Iterator[Draft | Removal]:
+    def __iter__(self) -> Iterator[Taken]:
         """All of them, the oldest first."""
-        return (element for _, element in self._waiting)
+        return iter(self._waiting)
 
-    def add(self, element: Draft | Removal, now: float) -> None:
-        """Put one at the end; `now` is in seconds of any clock."""
-        self._waiting.append((now, element))
-        self._weight += _size(element)
+    def add(self, element: Draft | Removal, now: float, logged: int) -> None:
+        """Put one at the end; `now` is in seconds of any clock, `logged` as in `Taken`."""
+        self._waiting.append(Taken(now, element, logged))
+        self._weight += size_of(element)
 
-    def drop_first(self) -> None:
+    def drop_first(self) -> Taken:
         """The oldest waits no more."""
-        self._weight -= _size(self._waiting.popleft()[1])
+        taken = self._waiting.popleft()
+        self._weight -= size_of(taken.element)
+        return taken
 
     @property
     def oldest(self) -> float:
         """When the oldest came, by the clock of `add`. Raises `IndexError` when none waits."""
-        return self._waiting[0][0]
+        return self._waiting[0].at
 
     @property
     def has_room(self) -> bool:
@@ -69,35 +71,18 @@ class Pending:
         """True when there is no point in waiting for more."""
         return len(self._waiting) >= self._batch_size or self._weight >= BATCH_BYTES
 
-    def next_batch(self) -> list[Draft | Removal]:
-        """The oldest: one at least, then as many as a batch has room for."""
-        return self.first(BATCH_BYTES)[: self._batch_size]
-
-    def first(self, most: int) -> list[Draft | Removal]:
-        """The oldest: one at least when any waits, then as many as have `most` bytes."""
-        found: list[Draft | Removal] = []
-        for element in self:
-            most -= _size(element)
-            if found and most < 0:
+    def next_batch(self) -> list[Taken]:
+        """The oldest: one at least when any waits, then as many as a batch has room for."""
+        found: list[Taken] = []
+        most = BATCH_BYTES
+        for taken in self:
+            most -= size_of(taken.element)
+            if found and (most < 0 or len(found) >= self._batch_size):
                 break
-            found.append(element)
+            found.append(taken)
         return found
 
 
-def _size(element: Draft | Removal) -> int:
+def size_of(element: Draft | Removal) -> int:
+    """Bytes that it takes up in memory, as far as they count."""
     return element.size if isinstance(element, Draft) else 0
-
-
-def encode(element: Draft | Removal) -> bytes:
-    """What is kept of it on disk."""
-    if isinstance(element, Draft):
-        return orjson.dumps({"car": orjson.Fragment(element.json)})
-    return orjson.dumps({"removal": asdict(element)})
-
-
-def decode(payload: bytes, records: Records) -> Draft | Removal:
-    """The same again."""
-    found: dict[str, dict[str, Any]] = orjson.loads(payload)
-    if "removal" in found:
-        return Removal(**found["removal"])
-    return Draft(Car(**found["car"]), records)

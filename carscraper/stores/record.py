@@ -89,12 +89,24 @@ class Draft:
     batch of records takes less time than as many made one by one, between other work.
     """
 
-    __slots__ = ("_attrs_json", "_record", "_records", "_specs", "_specs_json", "id", "scraped_at", "url")
+    __slots__ = (
+        "_attrs_json",
+        "_record",
+        "_records",
+        "_specs",
+        "_specs_json",
+        "id",
+        "log_number",
+        "scraped_at",
+        "url",
+    )
 
     def __init__(self, car: Car, records: Records) -> None:
         """Raises `orjson.JSONEncodeError` for a car that JSON cannot hold."""
         orjson.dumps((car.id, car.url, car.scraped_at))
         self.id, self.url, self.scraped_at = car.id, car.url, car.scraped_at
+        self.log_number: int = getattr(car, "log_number", 0)
+        """Of the car's entry in the item log; 0 when it is in none."""
         self._specs_json = car.specs_json
         self._attrs_json = compact(orjson.dumps(car.car_attrs))
         self._records = records
@@ -107,20 +119,6 @@ class Draft:
     def size(self) -> int:
         """Bytes of its raw parts as JSON."""
         return len(self._attrs_json) + len(self._specs_json)
-
-    @property
-    def json(self) -> bytes:
-        """The car as JSON."""
-        attrs, groups = orjson.Fragment(self._attrs_json), orjson.Fragment(self._specs_json)
-        return orjson.dumps(
-            {
-                "id": self.id,
-                "url": self.url,
-                "scraped_at": self.scraped_at,
-                "car_attrs": attrs,
-                "car_specs": groups,
-            }
-        )
 
     @property
     def record(self) -> Record:

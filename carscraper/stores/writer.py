@@ -6,8 +6,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from carscraper.exceptions import StoreUnavailable
+from carscraper.items import Removal
 from carscraper.stores.contract import Database, Refused
-from carscraper.stores.pending import Removal
 from carscraper.stores.record import SHAPELESS, Draft, Record
 
 logger = logging.getLogger(__name__)

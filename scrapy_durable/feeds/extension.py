@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_durable.engine.feeds import FeedParts
+from scrapy_durable.exceptions import FrontierLost, FrontierUnavailable
 from scrapy_durable.feeds.consumer import Consumer
 from scrapy_durable.feeds.firsts import DistinctLog, Firsts
 from scrapy_durable.feeds.notes import known_as, load
 from scrapy_durable.feeds.planning import plan_feeds
 from scrapy_durable.feeds.reading import BEGINNING, Log, Position
+from scrapy_durable.feeds.shared_firsts import Claim, SharedFirsts
 from scrapy_durable.identity import new_worker_name
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class DurableFeeds(FeedParts):
         self.worker = new_worker_name()
         self._consumer: Consumer | None = None
         self._firsts: Firsts | None = None
+        self._shared: SharedFirsts | None = None
         self._seen: set[str] = set()
         """Keys of items that feeds have which are written as Scrapy does it."""
 
@@ -63,10 +66,12 @@ class DurableFeeds(FeedParts):
 
     # What the core calls
 
-    async def begin(self, log: Log, state_dir: Path, begun_at: float, worker: str) -> None:
+    async def begin(
+        self, log: Log, state_dir: Path, begun_at: float, worker: str, claim: Claim | None = None
+    ) -> None:
         """Go on with the crawl that began at that time (seconds since the epoch), before the spider is opened.
 
-        `worker` is what `%(worker)s` stands for.
+        `worker` is what `%(worker)s` stands for. `claim` is there where other workers may have items that repeat ours.
 
         Raises `ConfigurationError` for a feed that is refused, and `OSError` when the notes cannot be read or written.
         """
@@ -76,9 +81,13 @@ class DurableFeeds(FeedParts):
         if type(self).item_key is not DurableFeeds.item_key:
             self._firsts = Firsts(state_dir, log.name, must_exist=notes.has_begun)
             notes.before = self._firsts.save
-            log = DistinctLog(log, self._firsts, self.item_key)
+            if claim is not None:
+                self._shared = SharedFirsts(log, self._firsts, self.item_key, claim, notes.released)
+            log = DistinctLog(log, self._firsts, self.item_key, self._decided)
         consumer = Consumer(log, notes, plans)
         try:
+            if self._shared is not None:
+                await self._shared.decide()
             consumer.open()
         except BaseException:
             self._close_firsts()
@@ -100,6 +109,7 @@ class DurableFeeds(FeedParts):
     async def consume(self) -> None:
         """Take what is new in the log; called now and then. Raises what the log raises."""
         if self._consumer is not None:
+            await self._decide()
             await self._consumer.consume()
 
     async def finish(self, complete: bool) -> bool:
@@ -110,12 +120,13 @@ class DurableFeeds(FeedParts):
         can bring more: a storage has failed, or was not used since the crawl is not complete, or an item could not be
         written.
         """
-        return self._consumer is None or await self._consumer.finish(complete)
+        return self._consumer is None or (await self._decide() and await self._consumer.finish(complete))
 
     async def close(self) -> None:
         """The run ends before the crawl does: note how far the feeds are, and let go of their files."""
         if self._consumer is not None:
             try:
+                await self._decide()
                 await self._consumer.close()
             finally:
                 self._close_firsts()
@@ -124,6 +135,7 @@ class DurableFeeds(FeedParts):
         """The crawl is forgotten, and with it how far the feeds are. Raises `OSError`."""
         if self._consumer is not None:
             self._consumer.forget()
+        self._shared = None
         if self._firsts is not None:
             self._firsts.remove()  # after the notes, which rest on it
 
@@ -146,6 +158,20 @@ class DurableFeeds(FeedParts):
         await self.close()
         await super().close_spider(spider)
 
+    async def _decide(self) -> bool:
+        """Know which new items are the first of their keys; False when that cannot be asked just now."""
+        if self._shared is not None:
+            try:
+                await self._shared.decide()
+            except (FrontierUnavailable, FrontierLost) as error:
+                logger.debug("Feeds wait for the frontier to say which items are theirs: %s", error)
+                return False
+        return True
+
+    def _decided(self) -> Position | None:
+        return self._shared.upto if self._shared is not None else None
+
     def _close_firsts(self) -> None:
+        self._shared = None
         if self._firsts is not None:
             self._firsts.close()

@@ -28,8 +28,10 @@ _SQL = load_statements("firsts", package=__package__)
 _WAITING = 1000
 """Keys in memory that are not in the file."""
 
-_Place = tuple[int, int, int]
+Place = tuple[int, int, int]
 """Segment and offset behind the lease, and the number of the item in it."""
+ELSEWHERE: Place = (0, 0, 0)
+"""Of a key whose first item is in another worker's log: there is no segment of that number."""
 
 
 class Firsts:
@@ -41,7 +43,7 @@ class Firsts:
         Raises `ConfigurationError` when it has to be there and is not, or is no such file, and `OSError`.
         """
         self.path = directory / NAME
-        self._waiting: dict[str, _Place] = {}
+        self._waiting: dict[str, Place] = {}
         try:
             if not _is_of(self.path, log):
                 if must_exist:
@@ -57,16 +59,24 @@ class Firsts:
         except sqlite3.DatabaseError as error:
             raise ConfigurationError(f"{self.path} cannot be read: {error}") from error
 
-    def is_first(self, key: str, place: _Place) -> bool:
+    def is_first(self, key: str, place: Place) -> bool:
         """Whether no item before that place has the key. Raises `sqlite3.Error`."""
-        found = self._waiting.get(key) or self._db.execute(_SQL.find, (key,)).fetchone()
-        if found is not None:
-            return bool(found == place)
+        found = self.find(key)
+        if found is None:
+            self.add(key, place)
+        return found in (None, place)
+
+    def find(self, key: str) -> Place | None:
+        """Where its first item is; None when there was none yet. Raises `sqlite3.Error`."""
+        found: Place | None = self._waiting.get(key) or self._db.execute(_SQL.find, (key,)).fetchone()
+        return found
+
+    def add(self, key: str, place: Place) -> None:
+        """The first item of a key that had none."""
         self._waiting[key] = place
         if len(self._waiting) >= _WAITING:
             with contextlib.suppress(OSError):  # said when the notes are saved, which come after it
                 self.save()
-        return True
 
     def save(self) -> None:
         """Have on disk what was found. Raises `OSError`; then it is tried again by the next call."""
@@ -92,13 +102,20 @@ class Firsts:
 
 class DistinctLog:
     """A log without the items that repeat the key of another before them. `key_of` an item is None for one that does
-    not repeat any.
+    not repeat any. What is behind `upto()` is not there yet.
     """
 
-    def __init__(self, log: Log, firsts: Firsts, key_of: Callable[[Any], str | None]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        firsts: Firsts,
+        key_of: Callable[[Any], str | None],
+        upto: Callable[[], Position | None] = lambda: None,
+    ) -> None:
         self._log = log
         self._firsts = firsts
         self._key_of = key_of
+        self._upto = upto
 
     @property
     def name(self) -> str:
@@ -107,7 +124,12 @@ class DistinctLog:
 
     def read(self, after: Position, most: int) -> Sequence[Accepted]:
         """Of up to `most` items behind a position, the firsts. Raises what the log raises, and `sqlite3.Error`."""
-        return [self._firsts_of(lease) for lease in self._log.read(after, most)]
+        upto = self._upto()
+        return [
+            self._firsts_of(lease)
+            for lease in self._log.read(after, most)
+            if upto is None or lease.position <= upto
+        ]
 
     def _firsts_of(self, lease: Accepted) -> Accepted:
         numbers = []

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from scrapy_durable.exceptions import CodecError
 
@@ -26,12 +27,20 @@ class SpiderClasses:
     def __init__(self, spider: type) -> None:
         self._spider = spider
         self._modules: frozenset[str] = frozenset()
+        self._names: WeakKeyDictionary[type, str] = WeakKeyDictionary()
+        """Of the classes that were found by them."""
 
     def name_of(self, kind: type) -> str:
-        """`module:qualified name`. Raises `CodecError` for a class that `find` would not release."""
+        """`module:qualified name`. Raises `CodecError` for a class that `find` would not release; one that it has
+        released is not looked for again.
+        """
+        known = self._names.get(kind)
+        if known is not None:
+            return known
         name = f"{kind.__module__}:{kind.__qualname__}"
         if self.find(name) is not kind:
             raise CodecError(f"the class {name} is not found by this name again")
+        self._names[kind] = name
         return name
 
     def find(self, name: str) -> type:

@@ -26,7 +26,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
+from scrapy_durable.frontier.logs import Logs
 from scrapy_durable.frontier.operable import Operable
+from scrapy_durable.frontier.parts import Parts
 from scrapy_durable.frontier.views import (
     Counts,
     DeadLetter,
@@ -292,7 +294,7 @@ def counted_on(time: float, last: float, ahead: float) -> tuple[float, float]:
     return time + ahead, ahead
 
 
-class Frontier(Operable, Protocol):
+class Frontier(Operable, Logs, Parts, Protocol):
     """What a backend has to do. One test suite holds every backend to it.
 
     Every method may raise `FrontierUnavailable` (try again: all are idempotent) and, after `begin`,
@@ -347,29 +349,6 @@ class Frontier(Operable, Protocol):
     async def drop_dead(self) -> int:
         """Remove every dead letter and forget that it was ever pushed; returns how many. Works without
         `begin`.
-        """
-
-    async def join_log(self, log: str) -> list[int]:
-        """Take over the item log of that name, from whoever had it; returns the tokens that are remembered for it, in
-        the order of their acceptance.
-
-        From now on what is `logged` by this frontier is remembered there, and what is by whoever had it before is
-        stale, even under the same worker's name: an exchange of a killed process may still be on its way. The log is
-        open again if it was closed, and stays listed until `forget`. Raises `LogAbandoned`, ValueError for a name that
-        is not one (see `log_names`), and `FrontierError` when there are `log_names.MOST_LOGS` already.
-        """
-
-    async def close_log(self) -> None:
-        """Note that this worker's log has confirmed everything and that its feeds are stored. Raises `FrontierError`
-        when it has none (any more) or tokens are unconfirmed, and `LogAbandoned`.
-        """
-
-    async def logs(self) -> list[LogStatus]:
-        """The logs that have joined the crawl, by name; closed ones too. Works without `begin`."""
-
-    async def abandon_log(self, name: str) -> int | None:
-        """Give a log up: its remembered tokens are dropped, it is closed, and nobody joins it again. Returns how many
-        leases with items were unconfirmed, or None when there is no log of that name. Works without `begin`.
         """
 
     async def elect_finisher(self) -> bool:

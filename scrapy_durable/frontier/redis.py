@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from scrapy_durable.exceptions import ForeignCrawl, FrontierLost, FrontierUnavailable
+from scrapy_durable.exceptions import ForeignCrawl, FrontierDamaged, FrontierLost, FrontierUnavailable
 from scrapy_durable.frontier.contract import (
     Counts,
     CrawlState,
@@ -28,8 +28,9 @@ from scrapy_durable.frontier.contract import (
     Status,
     WorkerStatus,
 )
+from scrapy_durable.frontier.parts import MOST_BYTES, checked_part
 from scrapy_durable.frontier.redis_beside import EXCHANGE, RedisBeside
-from scrapy_durable.frontier.redis_logs import CLOSE_LOG, JOIN_LOG, LOGS
+from scrapy_durable.frontier.redis_logs import CLOSE_LOG, FIRSTS_BUCKETS, JOIN_LOG, LOGS
 from scrapy_durable.frontier.redis_messages import (
     BUCKETS,
     microseconds,
@@ -40,7 +41,7 @@ from scrapy_durable.frontier.redis_messages import (
     read_workers,
     reading,
 )
-from scrapy_durable.frontier.redis_scripts import Script, load_script
+from scrapy_durable.frontier.redis_scripts import Call, Script, load_script
 from scrapy_durable.frontier.redis_server import MemoryFull, RedisKeys, other_release
 
 BATCH = 1000
@@ -61,6 +62,8 @@ RETRY_DEAD = load_script("retry_dead")
 DROP_DEAD = load_script("drop_dead")
 ELECT_FINISHER = load_script("elect_finisher")
 PUBLISH_VERDICT = load_script("publish_verdict")
+LEAVE_PART = load_script("leave_part")
+PART = load_script("part")
 FORGET = load_script("forget")
 OF_A_CRAWL = (
     BEGIN,
@@ -88,13 +91,27 @@ class RedisFrontier(RedisBeside):
     `clock_offset` (seconds) moves the server's clock; only tests set it.
     """
 
+    async def time(self) -> float:
+        """The server's clock, as the contract has it. One round trip, which also spares the next `begin` its look at
+        the server; raises what that would raise.
+        """
+        reply = await self._keys.inspect(OF_A_CRAWL)
+        if isinstance(reply, Exception):
+            raise reply
+        self._is_inspected = True
+        with reading("the time"):
+            seconds, fraction = reply
+            return int(seconds) + int(fraction) / 1e6 + self.clock_offset
+
     async def begin(self, crawl_id: str, identity: str = "") -> CrawlState:
         """Look whether the server is fit, and join the crawl on it or begin one; see the contract.
 
         Raises `OtherRelease`, and `ConfigurationError` when the server is too old, may evict keys, refuses the user or
         password, or has something else under the keys.
         """
-        await self._keys.inspect(OF_A_CRAWL)
+        if not self._is_inspected:
+            await self._keys.inspect(OF_A_CRAWL)
+        self._is_inspected = False
         limits: list[str | int] = [self._default_limit.cap, microseconds(self._default_limit.interval)]
         for slot, limit in self._limits.items():
             limits += [slot, limit.cap, microseconds(limit.interval)]
@@ -102,7 +119,7 @@ class RedisFrontier(RedisBeside):
         state, found, *rest = await self._keys.run(BEGIN, self._keys.fixed, arguments)
         with reading("the crawl"):
             while state == b"forgetting":
-                await self._remove_keys(found.decode())
+                await self._keys.run_all(FORGET, self._removal(found.decode()))
                 state, found, *rest = await self._keys.run(BEGIN, self._keys.fixed, arguments)
             if state == b"release":
                 raise other_release(self._keys.place, found.decode(errors="replace"))
@@ -219,11 +236,26 @@ class RedisFrontier(RedisBeside):
         verdict: bytes | None = await self._keys.command("GET", self._keys.verdict(self._joined()))
         return verdict
 
-    async def forget(self, *, unless_unfinished: bool = False) -> bool:
-        """Remove the crawl with all it has seen, in some seventy short calls, most of them for one round trip.
+    async def leave_part(self, name: str, part: bytes) -> None:
+        """Leave it for whichever worker asks."""
+        await self._keys.run(LEAVE_PART, self._keys.fixed, (self._joined(), name, checked_part(part)))
 
-        Its workers are told with the first call. If this process dies meanwhile, the next `begin` does the
-        rest.
+    async def part(self, name: str) -> bytes | None:
+        """What was left. Raises `FrontierDamaged` for more than that can be."""
+        part: bytes | int | None = await self._keys.run(
+            PART, self._keys.fixed, (self._joined(), name, MOST_BYTES)
+        )
+        if isinstance(part, int):
+            raise FrontierDamaged(
+                f"the part {name} that somebody has left has {part} bytes, more than one can have"
+            )
+        return part
+
+    async def forget(self, *, unless_unfinished: bool = False) -> bool:
+        """Remove the crawl with all it has seen, in some seventy short calls for one round trip.
+
+        Its workers are told with the first call, and the others do nothing when that one has refused. If this process
+        dies meanwhile, the next `begin` does the rest.
         """
         if self._crawl_id is not None and await self._forget(self._crawl_id, unless_unfinished):
             return True
@@ -233,20 +265,26 @@ class RedisFrontier(RedisBeside):
 
     async def _forget(self, crawl_id: str, unless_unfinished: bool) -> bool:
         """False when it stays, or is not there."""
-        keys = [*self._keys.fixed, self._keys.verdict(crawl_id)]
-        marked = await self._keys.run(FORGET, keys, [crawl_id, "mark", VERDICT_KEPT, int(unless_unfinished)])
-        if marked:
-            await self._remove_keys(crawl_id)
+        mark: Call = (
+            [*self._keys.fixed, self._keys.verdict(crawl_id)],
+            [crawl_id, "mark", VERDICT_KEPT, int(unless_unfinished)],
+        )
+        marked, *_ = await self._keys.run_all(FORGET, [mark, *self._removal(crawl_id)])
         return bool(marked)
 
-    async def _remove_keys(self, crawl_id: str) -> None:
-        """Remove the keys of a crawl that is marked as going."""
-        calls = []
-        for first in range(0, BUCKETS, BATCH):
-            buckets = [self._keys.bucket(number) for number in range(first, min(first + BATCH, BUCKETS))]
-            calls.append(([*self._keys.fixed, *buckets], [crawl_id, "remove"]))
-        await self._keys.run_all(FORGET, calls)
-        await self._keys.run(FORGET, self._keys.fixed, [crawl_id, "end"])
+    def _removal(self, crawl_id: str) -> list[Call]:
+        """What removes the keys of a crawl that is marked as going."""
+        buckets = [
+            *map(self._keys.bucket, range(BUCKETS)),
+            *(self._keys.bucket(number, b"firsts") for number in range(FIRSTS_BUCKETS)),
+        ]
+        return [
+            *(
+                ([*self._keys.fixed, *buckets[first : first + BATCH]], [crawl_id, "remove"])
+                for first in range(0, len(buckets), BATCH)
+            ),
+            (self._keys.fixed, [crawl_id, "end"]),
+        ]
 
     async def check(self) -> None:
         """See whether the server is fit, and join nothing."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from scrapy_durable.exceptions import FrontierLost
 from scrapy_durable.frontier.contract import Outbox, SlotLimit
-from scrapy_durable.frontier.redis_messages import microseconds, reading
+from scrapy_durable.frontier.redis_messages import microseconds
 from scrapy_durable.frontier.redis_server import RedisKeys
 
 
@@ -38,13 +38,8 @@ class RedisCrawl:
         """Since the last look at the seen set."""
         self._unanswered: tuple[Outbox, int] | None = None
         self._crawl_id: str | None = None
-
-    async def time(self) -> float:
-        """The server's clock, as the contract has it."""
-        reply = await self._keys.command("TIME")
-        with reading("the time"):
-            seconds, microseconds = reply
-            return int(seconds) + int(microseconds) / 1e6 + self.clock_offset
+        self._is_inspected = False
+        """Whether the server was found fit just before the crawl is begun."""
 
     async def close(self) -> None:
         """Close the client's connections."""

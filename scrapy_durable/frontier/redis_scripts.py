@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha1
 from importlib.resources import files
+
+Call = tuple[Sequence[bytes], Sequence[str | int | bytes]]
+"""Keys and arguments of one call of a script."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from scrapy_durable.exceptions import (
     OtherRelease,
 )
 from scrapy_durable.frontier.redis_fitness import field, other_kind, seen_outgrown
-from scrapy_durable.frontier.redis_scripts import Script
+from scrapy_durable.frontier.redis_scripts import Call, Script
 
 logger = logging.getLogger(__name__)
 
@@ -72,10 +72,11 @@ FIXED_KEYS = {
     "arrivals": "zset",
     "shares": "hash",
     "asking": "zset",
+    "parts": "hash",
 }
 """The keys that every script gets, in the order of `lua/keys.lua`, with their types."""
 
-STATE_VERSION = "5"
+STATE_VERSION = "7"
 """As in `lua/keys.lua`."""
 START_TIMEOUT = 10.0
 """Seconds that a server which is there, but does not answer yet, is asked again for at start."""
@@ -199,9 +200,9 @@ class RedisKeys(RedisConnection):
         """Those that every script gets, in their order; a list of one's own."""
         return list(self._fixed)
 
-    def bucket(self, number: int) -> bytes:
-        """One of the sets of the seen set."""
-        return b"%bseen:%d" % (self._prefix, number)
+    def bucket(self, number: int, name: bytes = b"seen") -> bytes:
+        """One of the sets of the seen set, or of the hashes with claims to items (`firsts`)."""
+        return b"%b%b:%d" % (self._prefix, name, number)
 
     def verdict(self, crawl_id: str) -> bytes:
         """Where a crawl's verdict is."""
@@ -232,17 +233,16 @@ class RedisKeys(RedisConnection):
             raise answer
         return answer
 
-    async def run_all(self, script: Script, calls: Iterable[tuple[Sequence[bytes], Sequence[str]]]) -> None:
-        """Call a script several times, each with keys and arguments, for one round trip."""
-        calls = list(calls)
-        answers = await self.together(
-            ("EVALSHA", script.sha, len(keys), *keys, *arguments) for keys, arguments in calls
-        )
-        for (keys, arguments), answer in zip(calls, answers, strict=True):
-            if isinstance(answer, NoScriptError | NoPermissionError):
-                await self.run(script, keys, arguments)  # which knows what to do about it
-            elif isinstance(answer, Exception):
-                raise answer
+    async def run_all(self, script: Script, calls: Sequence[Call]) -> list[Any]:
+        """Call a script several times, for one round trip; returns the answers."""
+        evals = (("EVALSHA", script.sha, len(keys), *keys, *arguments) for keys, arguments in calls)
+        _, *answers = await self.together([("SCRIPT LOAD", script.text), *evals])
+        for number, (keys, arguments) in enumerate(calls):
+            if isinstance(answers[number], NoScriptError | NoPermissionError):
+                answers[number] = await self.run(script, keys, arguments)  # which knows what to do about it
+            elif isinstance(answers[number], Exception):
+                raise answers[number]
+        return answers
 
     async def foreign_keys(self) -> str:
         """Which of the keys holds something of another type, put there by somebody else; "" when none does."""
@@ -273,18 +273,19 @@ class RedisKeys(RedisConnection):
                 return
             await asyncio.sleep(0.2)
 
-    async def inspect(self, scripts: Sequence[Script] = ()) -> None:
+    async def inspect(self, scripts: Sequence[Script] = ()) -> Any:
         """Raise `ConfigurationError` for a server that can hold no crawl, would lose what it is given, or has something
         else under the keys, and `OtherRelease`; warn of one that may lose it. One round trip. Those of the scripts
-        that it does not have, it is given with the next call of one.
+        that it does not have, it is given with the next call of one. Returns what it answers to TIME, or that error.
         """
         try:
-            info, known, policy, append_only, *answers = await self.together(
+            info, known, policy, append_only, now, *answers = await self.together(
                 [
                     ("INFO",),
                     ("SCRIPT EXISTS", *(script.sha for script in scripts)) if scripts else ("PING",),
                     ("CONFIG GET", "maxmemory-policy"),
                     ("CONFIG GET", "appendonly"),
+                    ("TIME",),
                     *self._questions_of_seen(),
                     *(("TYPE", key) for key in self._fixed),
                 ]
@@ -305,6 +306,7 @@ class RedisKeys(RedisConnection):
                 self._not_loaded = [script for script, is_loaded in there if not is_loaded]
         except FrontierRefused as error:
             raise ConfigurationError(str(error)) from error
+        return now
 
     def _refuse_eviction(self, policy: Any, append_only: Any) -> None:
         for answer in (policy, append_only):

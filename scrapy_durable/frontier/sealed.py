@@ -7,7 +7,7 @@ the element's key, so that it counts nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from scrapy_durable.exceptions import CodecError, FrontierDamaged
@@ -85,6 +85,10 @@ class _Passed:
     async def join_log(self, log: str) -> list[int]:
         """As the frontier within."""
         return await self._frontier.join_log(log)
+
+    async def claim_items(self, keys: Sequence[str]) -> list[bool]:
+        """As the frontier within."""
+        return await self._frontier.claim_items(keys)
 
     async def close_log(self) -> None:
         """As the frontier within."""
@@ -200,6 +204,18 @@ class SealedFrontier(_Passed):
             return None if sealed is None else self._seal.open(sealed, self._crawl_id, "verdict")
         except CodecError as error:
             raise FrontierDamaged(f"the verdict that somebody published is {error}") from error
+
+    async def leave_part(self, name: str, part: bytes) -> None:
+        """Leave it, signed."""
+        await self._frontier.leave_part(name, self._seal.seal(part, self._crawl_id, "part", name))
+
+    async def part(self, name: str) -> bytes | None:
+        """What a worker with the key has left. Raises `FrontierDamaged` for what nobody of them has."""
+        sealed = await self._frontier.part(name)
+        try:
+            return None if sealed is None else self._seal.open(sealed, self._crawl_id, "part", name)
+        except CodecError as error:
+            raise FrontierDamaged(f"the part {name} that somebody has left is {error}") from error
 
     def _opened_leases(self, leases: list[HeldLease], crawl_id: str) -> list[HeldLease]:
         return [replace(lease, payload=self._opened(lease.payload, crawl_id, lease.key)) for lease in leases]

@@ -29,6 +29,7 @@ from scrapy_durable.frontier.contract import (
     Status,
     WorkerStatus,
 )
+from scrapy_durable.frontier.parts import checked_part
 from scrapy_durable.frontier.report import pack_report
 from scrapy_durable.frontier.sqlite_change import Change
 from scrapy_durable.frontier.sqlite_logs import SqliteLogs, read_logs
@@ -261,6 +262,19 @@ class SqliteFrontier(SqliteLogs):
         with self._transaction(write=False) as db:
             row = db.execute(CRAWL.verdict, (self._crawl_id, self._clock())).fetchone()
             return None if row is None else bytes(row[0])
+
+    async def leave_part(self, name: str, part: bytes) -> None:
+        """Leave it for whichever process goes on with the crawl."""
+        with self._transaction() as db:
+            self._joined(db)
+            db.execute(CRAWL.leave_part, (name, checked_part(part)))
+
+    async def part(self, name: str) -> bytes | None:
+        """What was left."""
+        with self._transaction(write=False) as db:
+            self._joined(db)
+            row = db.execute(CRAWL.part, (name,)).fetchone()
+        return None if row is None else bytes(row[0])
 
     async def forget(self, *, unless_unfinished: bool = False) -> bool:
         """Remove the crawl with all it has seen; the file stays, for the next one."""

@@ -21,7 +21,7 @@ from scrapy_durable.exceptions import (
 from scrapy_durable.frontier.sqlite_statements import EXCHANGE
 
 APPLICATION_ID = 0x63617266
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Raised by one with each change of `sql/schema.sql` or of what payloads are; a file of another one is refused."""
 BUSY_TIMEOUT = 5.0
 """Seconds to wait for another process that is writing: `scrapy queue` beside a crawl."""

@@ -6,6 +6,7 @@ The file is locked by one process, so a log that this frontier has joined is nob
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
 from scrapy_durable.exceptions import FrontierError, LogAbandoned
 from scrapy_durable.frontier.contract import LogStatus, Outbox
@@ -42,6 +43,14 @@ class SqliteLogs(SqliteCrawl):
             tokens = [token for (token,) in db.execute(LOGS.tokens, (name,))]
         self._log = name
         return tokens
+
+    async def claim_items(self, keys: Sequence[str]) -> list[bool]:
+        """All of them: nobody else crawls here."""
+        with self._transaction(write=False) as db:
+            self._joined(db)
+            if not self._has_log(db):
+                raise FrontierError(f"worker {self._worker} has no item log")
+        return [True] * len(keys)
 
     async def close_log(self) -> None:
         """Note that this worker's log is done with."""

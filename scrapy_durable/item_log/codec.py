@@ -106,10 +106,15 @@ class ItemCodec:
         if parts is None or not _is_plain((parts[0],)):
             return None
         try:
-            head = orjson.dumps([self._classes.name_of(kind), parts[0]])
+            return self.encode_parts(kind, *parts)
         except TypeError:
             return None
-        return b"".join((_PARTS, head, b"\n", parts[1]))
+
+    def encode_parts(self, kind: type, fields: dict[str, Any], rest: bytes) -> bytes:
+        """What `encode` makes of an item of a class that has such parts (`HasParts`); where the first line feed stands
+        begins the rest. Raises `CodecError` and `TypeError`.
+        """
+        return b"".join((_PARTS, orjson.dumps([self._classes.name_of(kind), fields]), b"\n", rest))
 
     def _decode_parts(self, data: bytes) -> Any:
         end = data.index(b"\n")

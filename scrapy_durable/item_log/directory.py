@@ -26,6 +26,12 @@ _LOST = "lost"
 _OPEN_FILES = 8
 
 
+def segments_in(directory: Path) -> list[Path]:
+    """The segments in a directory, which need not be there, in their order."""
+    found = (path for path in directory.glob("*.segment") if _SEGMENT.fullmatch(path.name))
+    return sorted(found, key=lambda path: int(path.stem))
+
+
 class LogDirectory:
     """Files of one log; they are read in one thread and written in another."""
 
@@ -67,7 +73,7 @@ class LogDirectory:
         """Those of the segments that are there, in ascending order; drafts are removed."""
         for draft in self.path.glob("*.draft"):
             draft.unlink()
-        return sorted(int(path.stem) for path in self.path.iterdir() if _SEGMENT.fullmatch(path.name))
+        return [int(path.stem) for path in segments_in(self.path)]
 
     def create(self, header: Header) -> int:
         """Make a segment that is there as a whole or not at all, also after a loss of power; returns its bytes."""

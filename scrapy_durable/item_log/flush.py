@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from scrapy_durable.item_log.ledger import Entry, Lease, Ledger
@@ -17,10 +17,10 @@ from scrapy_durable.item_log.records import (
     Piece,
     Place,
     Settled,
-    pack,
     pack_commit,
     pack_piece,
     pack_place,
+    pack_prefix,
     pack_settled,
     pieces_of,
 )
@@ -64,11 +64,14 @@ class Flush:
         """Behind what there is so far."""
         return self.place[0], self.place[1] + self._size
 
-    def add(self, kind: int, token: int, payload: bytes, *, count: int = 0, let_go: Place = NOWHERE) -> Entry:
-        """Append a record."""
+    def add(
+        self, kind: int, token: int, payload: Sequence[bytes], *, count: int = 0, let_go: Place = NOWHERE
+    ) -> Entry:
+        """Append a record; its payload comes in parts."""
         start = self.end
-        self.parts.append(pack(kind, token, payload))
-        self._size += PREFIX_BYTES + len(payload)
+        self.parts.append(pack_prefix(kind, token, payload))
+        self.parts += payload
+        self._size += PREFIX_BYTES + sum(map(len, payload))
         entry = Entry(kind, token, start, self.end, count, let_go)
         if kind != COMMIT:
             self.entries.append(entry)
@@ -94,14 +97,14 @@ def make_flush(
         for token in tokens:
             lease = leases[token] if token in leases else ledger.leases.get(token)
             if lease is not None:
-                flush.add(kind, token, pack_settled(lease.settled))
+                flush.add(kind, token, [pack_settled(lease.settled)])
             leases[token] = None
     for token, settled in carried:
-        flush.add(DISCARDED, token, pack_settled(settled))
+        flush.add(DISCARDED, token, [pack_settled(settled)])
     if let_go > NOWHERE:
-        flush.add(LET_GO, 0, pack_place(let_go), let_go=let_go)
+        flush.add(LET_GO, 0, [pack_place(let_go)], let_go=let_go)
     if flush.parts:
-        flush.add(COMMIT, 0, pack_commit(place[1]))
+        flush.add(COMMIT, 0, [pack_commit(place[1])])
     return flush
 
 

@@ -95,6 +95,11 @@ class ItemLog:
         """
         return self._unkept.lost
 
+    @property
+    def last_segment(self) -> int:
+        """Number of the segment that was written to last."""
+        return self._writer.number
+
     def append(self, token: int, item: Any) -> None:
         """Have an item flushed with the next write, as it is now. One that cannot be encoded stays in memory."""
         try:
@@ -107,6 +112,10 @@ class ItemLog:
                     "An item cannot be kept on disk (%s): it waits in memory, and is lost with this process",
                     str(error),  # an error holds the item
                 )
+        self.append_encoded(token, encoded)
+
+    def append_encoded(self, token: int, encoded: bytes) -> None:
+        """The same of what the codec has made of an item already."""
         self._batch.items.setdefault(token, []).append(encoded)
         self.received += 1
         self.unaccounted += not token

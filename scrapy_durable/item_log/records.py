@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from mmap import mmap
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -56,6 +57,7 @@ _PLACE = Struct(">IQ")
 _COMMIT = Struct(">Q")
 _LENGTH = Struct(">I")
 PIECE_HEAD_BYTES = _PIECE.size
+LENGTH_BYTES = _LENGTH.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +130,20 @@ def read_header(path: Path) -> tuple[Header, int]:
 
 def pack(kind: int, token: int, payload: bytes) -> bytes:
     """A record."""
-    head = _HEAD.pack(MARK, kind, token, len(payload), crc32(payload))
-    return b"".join((head, _CHECKSUM.pack(crc32(head)), payload))
+    return b"".join((pack_prefix(kind, token, [payload]), payload))
 
 
-def read_prefix(data: bytes, offset: int = 0) -> Prefix | None:
+def pack_prefix(kind: int, token: int, payload: Sequence[bytes]) -> bytes:
+    """What stands before a record's payload, which comes in parts: it may be large, and is not put together here."""
+    length = checksum = 0
+    for part in payload:
+        length += len(part)
+        checksum = crc32(part, checksum)
+    head = _HEAD.pack(MARK, kind, token, length, checksum)
+    return head + _CHECKSUM.pack(crc32(head))
+
+
+def read_prefix(data: bytes | bytearray, offset: int = 0) -> Prefix | None:
     """The prefix that begins there; None when there is no whole one."""
     if len(data) < offset + PREFIX_BYTES:
         return None
@@ -154,19 +165,25 @@ def pieces_of(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     yield items[begin:]
 
 
-def pack_piece(piece: Piece, items: Sequence[bytes]) -> bytes:
-    """The payload of a piece."""
+def pack_piece(piece: Piece, items: Sequence[bytes]) -> list[bytes]:
+    """The payload of a piece, in parts."""
     parts = [_PIECE.pack(*piece.previous, piece.earlier, piece.items)]
     for item in items:
         parts.append(_LENGTH.pack(len(item)))
         parts.append(item)
-    return b"".join(parts)
+    return parts
 
 
 def read_piece(data: bytes, begin: int = 0) -> Piece:
     """What the first `PIECE_HEAD_BYTES` of a payload say, which begins there."""
     segment, offset, earlier, items = _PIECE.unpack_from(data, begin)
     return Piece((segment, offset), earlier, items)
+
+
+def read_length(data: bytes | bytearray | mmap, at: int) -> int:
+    """How many bytes the item has whose length stands there."""
+    length: int = _LENGTH.unpack_from(data, at)[0]
+    return length
 
 
 def items_of(payload: bytes, begin: int, end: int) -> Iterator[bytes]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from io import FileIO
 from threading import Lock
 
 from scrapy_durable.item_log.directory import LogDirectory
 from scrapy_durable.item_log.records import Header, Place
+
+_CHUNK_BYTES = 1 << 20
+"""Bytes that are written at once, at least."""
 
 
 class SegmentWriter:
@@ -31,6 +34,11 @@ class SegmentWriter:
         self._is_closed = False
         self._lock = Lock()
 
+    @property
+    def number(self) -> int:
+        """Of the last segment."""
+        return self._header.number
+
     def prepare(self) -> Place:
         """Where the next flush begins: behind the last one, with nothing of one that failed. Raises `OSError`."""
         with self._lock:
@@ -45,21 +53,24 @@ class SegmentWriter:
         """Have these on disk, behind `prepare`; returns the bytes of the segment. Raises `OSError`; then nothing of
         it counts.
         """
-        data = b"".join(parts)
+        size = 0
         with self._lock:
             file = self._opened()
             self._is_torn = True
             try:
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[file.write(rest) :]
+                for chunk in _chunks(parts):
+                    rest = memoryview(chunk)
+                    while rest:
+                        rest = rest[file.write(rest) :]
+                    size += len(chunk)
                 os.fdatasync(file.fileno())
-            except OSError:
+            except OSError as error:
                 with contextlib.suppress(OSError):  # tried again before the next write
                     self._cut_back()
-                raise
+                path = self._directory.segment(self._header.number)
+                raise OSError(error.errno, error.strerror or str(error), str(path)) from error
             self._is_torn = False
-            self._size += len(data)
+            self._size += size
             return self._size
 
     def close(self) -> None:
@@ -94,3 +105,14 @@ class SegmentWriter:
             self._file.close()
             self._file = None
         self._header, self._size, self.begin = header, size, size
+
+
+def _chunks(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in fewer parts, so that a flush is never in memory as a whole once more."""
+    chunk = bytearray()
+    for part in parts:
+        chunk += part
+        if len(chunk) >= _CHUNK_BYTES:
+            yield bytes(chunk)
+            chunk.clear()
+    yield bytes(chunk)

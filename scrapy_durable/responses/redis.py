@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from redis.exceptions import AuthenticationError, AuthorizationError, RedisError
 from scrapy_durable.responses.contract import Pruned, StoredCrawl, StoredResponse
 from scrapy_durable.responses.packing import MAX_BODY, DamagedError
 from scrapy_durable.responses.rare_log import RareLog
-from scrapy_durable.responses.values import HEADER, NotSignedError, Values, fetched_at, largest_value
+from scrapy_durable.responses.values import NotSignedError, Values, largest_value
 from scrapy_durable.signatures import Signer
 
 _STRETCH = 200
@@ -83,6 +84,7 @@ class RedisResponseStore:
         self._crawl_ttl_ms = _milliseconds(crawl_ttl)
         self._max_shared = max_shared
         self._max_of_crawl = max_of_crawl
+        self._claim = _script(client, "claim")
         self._read_shared = _script(client, "read_shared")
         self._read_of_crawl = _script(client, "read_of_crawl")
         self._replace_of_crawl = _script(client, "replace_of_crawl")
@@ -160,20 +162,10 @@ class RedisResponseStore:
 
     async def claim(self, key: str, seconds: float, max_age: float) -> bool:
         """One round trip. Also False when the answer has come since the caller looked for it."""
-        claim = self._claim_prefix + key
-        try:
-            async with asyncio.timeout(self._timeout), self._client.pipeline(transaction=False) as pipeline:
-                # With NX and GET the answer is the claim that stands in the way.
-                pipeline.set(claim, b"", nx=True, get=True, px=round(seconds * 1000))
-                pipeline.getrange(self._prefix + key, 0, HEADER - 1)
-                standing, header = await pipeline.execute()
-        except _FAILURES as error:
-            self._log.warning("The response store could not be read", repr(error))
-            return True
-        has_come = fetched_at(header) > self._clock() - max_age
-        if has_come and standing is None:
-            await self.disclaim(key)
-        return standing is None and not has_come
+        since = struct.pack(">d", self._clock() - max_age)
+        names = [self._claim_prefix + key, self._prefix + key]
+        claimed = await self._in_time(self._claim(names, [since, round(seconds * 1000)]))
+        return bool(claimed != 0)  # one that cannot be asked stops nobody
 
     async def disclaim(self, key: str) -> None:
         """Remove the claim."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 
 from scrapy_durable.responses.contract import MOST_DERIVED, StoredResponse
@@ -11,7 +10,7 @@ from scrapy_durable.signatures import SIGNATURE, Signer
 
 _HEADER = struct.Struct(">BHdI")
 HEADER = _HEADER.size
-"""Bytes of a value by which `fetched_at` tells when the answer was fetched."""
+"""Bytes at the beginning of a value, by which `lua/claim.lua` tells when the answer was fetched."""
 _LENGTH = 4
 """Bytes of the length of what is derived from an answer."""
 _PLAIN, _SIGNED, _DERIVED = 1, 2, 3
@@ -93,15 +92,6 @@ class Values:
 def largest_value(body: int) -> int:
     """Bytes of the value of an answer whose body has that many, at most."""
     return largest_frame(body) + HEADER + SIGNATURE + _LENGTH + largest_frame(MOST_DERIVED) + _LONGEST_URL
-
-
-def fetched_at(header: bytes) -> float:
-    """When an answer was fetched, as the header of its value says; long ago when there is none."""
-    try:
-        form, _, at, _ = _HEADER.unpack(header)
-    except struct.error:
-        return -math.inf
-    return float(at) if form in _FORMS else -math.inf
 
 
 def _place(key: str, crawl_id: str | None) -> tuple[str, ...]:

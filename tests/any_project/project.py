@@ -22,7 +22,8 @@ from scrapy_durable.frontier.build import build_frontier
 from scrapy_durable.frontier.redis_server import FIXED_KEYS
 from tests.any_project.shop import EXAMPLE
 from tests.any_project.variants import STEADY
-from tests.crawling import HANGS, wait_until
+from tests.crawling import AS_INSTALLED, HANGS, wait_until
+from tests.fork_server import start
 from tests.standin import ROOT
 
 OWN_PYTHON = os.environ.get("ANY_PROJECT_PYTHON")
@@ -33,6 +34,15 @@ SPIDERS = {
 }
 FULL_SPEED = {"CONCURRENT_REQUESTS_PER_DOMAIN": 8, "DOWNLOAD_DELAY": 0}
 """The template has 1 and a second."""
+_NO_SERVERS = """
+from scrapy.settings import default_settings
+EXTENSIONS_BASE = {
+    name: place
+    for name, place in default_settings.EXTENSIONS_BASE.items()
+    if not name.endswith(("TelnetConsole", "RemoteControl"))
+}
+"""
+"""The servers that Scrapy starts for its operator: no test asks them, and they take a tenth of a start."""
 _POLL = 0.05
 """Seconds between two looks at a log: a tenth of what it takes to start a process."""
 _END_LEASES = "\n".join(
@@ -48,7 +58,9 @@ _NOT_INHERITED = ("CARS_", "DURABLE_", "SCRAPY_", "REDIS_", "MONGO_", "POSTGRES_
 def environment(python: str = PYTHON) -> dict[str, str]:
     """What commands of a stock project are given: for the interpreter that runs the tests, the checkout too."""
     kept = without_ours()
-    return {**kept, "PYTHONPATH": f"{ROOT}:{_metadata()}"} if python == sys.executable else kept
+    if python != sys.executable:
+        return kept
+    return {**kept, "PYTHONPATH": f"{ROOT}:{_metadata()}:{AS_INSTALLED}"}
 
 
 def without_ours() -> dict[str, str]:
@@ -72,6 +84,7 @@ def _metadata() -> str:
     return str(directory)
 
 
+@cache
 def addon_is_there() -> bool:
     """Whether the projects' environment has the add-on."""
     program = "import scrapy_durable; scrapy_durable.Addon"
@@ -88,7 +101,7 @@ class Run:
         self._log = project.path / f"{self.agent}.log"
         self._begins = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = start(
                 [*project.command, "-s", f"USER_AGENT={self.agent}", *arguments],
                 cwd=project.path,
                 env=environment(project.python),
@@ -169,6 +182,7 @@ class Project:
         with (path / "shop" / "settings.py").open("a") as file:
             for setting, value in {**FULL_SPEED, **components, **settings}.items():
                 file.write(f"{setting} = {value!r}\n")
+            file.write(_NO_SERVERS)
         self.path = path
         self.name = name
         self.python = python

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests import fork_server
 from tests.any_project.conftest import MakeProject
 from tests.any_project.dying import KILLED
 from tests.any_project.feeds import of_lines, read
@@ -42,12 +43,11 @@ def run(project: Project, *arguments: str, **env: str) -> subprocess.CompletedPr
     """One process of the crawl, as `dying.py` has it."""
     command = [project.python, "-m", "tests.any_project.dying", *project.command[3:], "-s", "JOBDIR=job-0"]
     command += arguments
-    return subprocess.run(
+    return fork_server.run(
         command,
         cwd=project.path,
         env={**environment(project.python), **env},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
         text=True,
         timeout=HANGS,
     )

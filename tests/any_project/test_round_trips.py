@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from itertools import groupby
+from pathlib import Path
 
+from scrapy.settings import Settings
+
+from benchmarks.workers import Site, start_worker
 from scrapy_durable.frontier.redis_scripts import load_script
+from scrapy_durable.responses.build import build_response_store
 from tests.any_project.conftest import MakeProject
 from tests.any_project.project import Project
 from tests.any_project.variants import Variant
+from tests.crawling import HANGS
 from tests.redis_server import RedisServer
 from tests.tcp_proxy import TcpProxy
 
@@ -20,9 +27,10 @@ SCRIPTS = ("exchange", "workers", "elect_finisher", "status", "publish_verdict",
 NAMES = {load_script(name).sha: name for name in SCRIPTS}
 FROM_TIME_TO_TIME = {"exchange", "workers", "EVAL", "ZREM", "GET"}
 """What a crawl asks as often as its time demands; `GET` and `EVAL` are the look for a verdict, and for start URLs."""
-BEGINNING = ["INFO TIME", "INFO SCRIPT EXISTS", "SCRIPT LOAD"]
-"""The time that names a crawl; what the server has; the rest, and the crawl is begun."""
-END = ["elect_finisher", "status", "elect_finisher", "publish_verdict", "logs", "forget"]
+BEGINNING = ["INFO SCRIPT EXISTS", "SCRIPT LOAD"]
+"""What the server has, and the time that names a crawl; the rest, and the crawl is begun."""
+END = ["elect_finisher", "status", "elect_finisher", "publish_verdict", "logs", "SCRIPT LOAD"]
+"""The last one removes it: its first part sees to it that the server has the script."""
 
 
 def name_of(asked: bytes) -> str:
@@ -56,3 +64,68 @@ def test_the_begin_and_the_end_of_a_crawl_ask_a_handful_of_times_one_after_the_o
     assert names[: len(BEGINNING)] == BEGINNING
     assert names[-len(END) :] == END
     assert not {name for name in names if name not in {*BEGINNING, *END}}, "nothing else is waited for"
+
+
+def test_a_stored_answer_is_looked_up_and_not_claimed_in_one_round_trip_on_each_of_two_connections(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    async def asked_for() -> list[str]:
+        async with TcpProxy(redis_server.port) as proxy:
+            settings = {
+                "REDIS_URL": f"redis://127.0.0.1:{proxy.port}/0",
+                "DURABLE_RESPONSES_DIR": str(tmp_path),
+            }
+            store = build_response_store(Settings(settings), spider="far")
+            assert store is not None
+            assert await store.put("there", 200, "http://site/there", b"answer")
+            before = len(proxy.round_trips)
+            stored, claimed = await asyncio.gather(store.get("there", 60.0), store.claim("there", 10.0, 60.0))
+            assert stored
+            assert not claimed
+            looked = [name_of(each) for each in proxy.round_trips[before:]]
+            assert await store.claim("missing", 10.0, 60.0), (
+                "what is not there is claimed, in one round trip too"
+            )
+            await store.close()
+            return [*looked, *(name_of(each) for each in proxy.round_trips[before + len(looked) :])]
+
+    assert asyncio.run(asked_for()) == ["EVAL", "EVAL", "EVAL"]
+
+
+def test_a_worker_that_has_more_than_it_may_send_looks_for_start_urls_a_tenth_as_often(
+    tmp_path: Path,
+) -> None:
+    """While the site hangs, two are in flight, and spares wait for their places."""
+
+    async def looks_while_the_site_hangs() -> tuple[int, float]:
+        site = Site(0.0)
+        await site.start()
+        with RedisServer() as server, server.client() as client:
+
+            def calls(command: str) -> int:
+                return int(client.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"])
+
+            async def until_more_exchanges(number: int) -> None:
+                before = calls("evalsha")
+                while calls("evalsha") < before + number:
+                    await asyncio.sleep(0.02)
+
+            worker = start_worker(str(tmp_path), "busy", server.port, site.port, 40, 2, 16)
+            try:
+                async with asyncio.timeout(HANGS):
+                    while site.in_flight < 2:
+                        await asyncio.sleep(0.02)
+                    await until_more_exchanges(6)  # the spares are there, whatever was under way
+                    began, before = time.monotonic(), calls("eval")
+                    await until_more_exchanges(8)
+                    looks, seconds = calls("eval") - before, time.monotonic() - began
+                    site.open.set()
+                    assert await asyncio.to_thread(worker.wait) == 0
+            finally:
+                worker.kill()
+                worker.wait()
+                await site.close()
+        return looks, seconds
+
+    looks, seconds = asyncio.run(looks_while_the_site_hangs())
+    assert looks <= 1 + seconds / 10

@@ -83,7 +83,7 @@ def test_parquet_holds_each_price_of_each_listing_as_a_replay_has_it(
     first.pop(erased)
     states = list(replayed(first, read(out)))
     assert len(states) == 3
-    for time, expected in states:
+    for time, expected in dict(states).items():
         assert at(rows, time) == expected
     assert at(rows, datetime.now(UTC)) == asked(there(out)), "now"
 

@@ -38,10 +38,10 @@ def fill() -> None:
 def refuse() -> None:
     """Have every flush fail."""
 
-    def fsync(descriptor: int) -> None:
+    def refuse(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    os.fsync = fsync
+    os.fsync = os.fdatasync = refuse
 
 
 def bug() -> None:

@@ -1,14 +1,13 @@
 """`scrapy` with a scheduler that breaks its promise, named by `MUTANT`: to show that the crash tests can fail.
 
-With `DISK=stuck`, no batch is ever committed.
+With `DISK=stuck`, no record is ever flushed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-import threading
-from pathlib import Path
 
 import scrapy.cmdline
 from scrapy import Request
@@ -33,31 +32,30 @@ def acknowledge_when_leased() -> None:
 
 
 def acknowledge_before_durable() -> None:
-    """As soon as the callback has run, while its records wait in memory for their batch."""
+    """As soon as the callback has run, while its records wait in memory to be flushed."""
     Task.durable = property(lambda self: True)  # type: ignore[method-assign,assignment]
 
 
-def count_as_durable_on_arrival() -> None:
-    """What is meant for a database counts as kept while it waits in memory."""
-    Delivery.durable = property(  # type: ignore[assignment]
-        lambda self: self.received, lambda self, number: None
-    )
-    Delivery._let_go = let_go_of_all  # type: ignore[method-assign]
+def position_ahead() -> None:
+    """What is left to the log counts as delivered to the database."""
+    leave = Delivery._leave
+
+    async def leave_and_pass(self: Delivery, **options: bool) -> None:
+        await leave(self, **options)
+        if self._own is not None:
+            self._own._passed = self._own._left
+            await self._own.note()
+
+    Delivery._leave = leave_and_pass  # type: ignore[method-assign]
 
 
-def let_go_of_all(self: Delivery, upto: int) -> None:
-    self._pending.clear()
-    self._roomy.set()
-
-
-def never_commit(self: Archive, kind: str, lines: list[bytes]) -> Path:
-    """A batch that a disk has been given, and does not finish with."""
-    threading.Event().wait()
-    raise AssertionError("woken up by nobody")
+async def never_flush(self: Archive) -> None:
+    """Something that a disk has been given, and does not finish with."""
+    await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
     if os.environ.get("DISK") == "stuck":
-        Archive.commit = never_commit  # type: ignore[method-assign]
+        Archive.write = never_flush  # type: ignore[method-assign]
     globals()[os.environ["MUTANT"]]()
     sys.exit(scrapy.cmdline.execute())

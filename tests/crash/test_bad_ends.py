@@ -14,6 +14,7 @@ import pytest
 from tests.crash.bad_end import FILLER
 from tests.crash.worker import KILLED
 from tests.crawling import Crawl, crawl, torn_files, wait_until
+from tests.kept import kept_records
 from tests.standin import SPEC_PATH, StandIn
 
 SECONDS = 60
@@ -79,10 +80,10 @@ def complete(site: StandIn, out: Path, **options: Any) -> Crawl:
     [
         ("full", "cars.json", "cars.json", True),
         ("full", "run.json", "run.json", False),
-        ("full", "commit", "batches/", True),
+        ("full", "flush", "crawls/", True),
         ("refuse", "cars.json", "cars.json", False),
         ("refuse", "run.json", "run.json", True),
-        ("refuse", "commit", "batches/", True),
+        ("refuse", "flush", "crawls/", True),
     ],
 )
 def test_a_disk_without_room_leaves_what_was_there_and_with_room_again_the_next_run_completes(
@@ -134,7 +135,7 @@ def test_a_bug_at_the_end_of_a_crawl_that_was_stopped_ends_it_too(
     site = stand_in(LISTINGS, rules=[{"match": SPEC_PATH, "fault": "hang", "after": 5}])
     env = {"GOES_WRONG_AT": "cars.json", "GOES_WRONG": "bug"}
     with crawl(site.url, tmp_path, settings=SETTINGS, env=env, runner=RUNNER) as run:
-        wait_until(lambda: list(tmp_path.rglob("*.cars.jsonl")), SECONDS, what="something is kept")
+        wait_until(lambda: kept_records(tmp_path), SECONDS, what="something is kept")
         run.send(signal.SIGINT)
         assert run.wait(SECONDS) == 1, run.log
     said_once(run, "The crawl cannot be finished", "KeyError")
@@ -153,9 +154,9 @@ def test_a_bug_in_the_exchange_with_the_frontier_ends_the_crawl(
     complete(site, tmp_path / "out", jobdir=tmp_path / "job")
 
 
-def test_a_bug_in_the_writing_of_batches_ends_the_crawl(site: StandIn, tmp_path: Path) -> None:
-    run = fail(site, tmp_path / "out", "commit", "bug", jobdir=tmp_path / "job")
-    said_once(run, "Stopping the crawl (output_failed)", str(tmp_path / "out" / "batches"), "KeyError")
+def test_a_bug_in_the_writing_of_the_log_ends_the_crawl(site: StandIn, tmp_path: Path) -> None:
+    run = fail(site, tmp_path / "out", "flush", "bug", jobdir=tmp_path / "job")
+    said_once(run, "Stopping the crawl (output_failed)", str(tmp_path / "out" / "crawls"), "KeyError")
     complete(site, tmp_path / "out", jobdir=tmp_path / "job")
 
 
@@ -167,12 +168,11 @@ def killed_before_its_end(site: StandIn, out: Path, job: Path) -> None:
     (out / "cars.json").write_bytes(EARLIER)
 
 
-def flip(path: Path, what: bytes, to: bytes) -> int:
-    """Change a byte of a file; returns the number of its line."""
+def flip(path: Path, what: bytes, to: bytes) -> None:
+    """Change a byte of a file."""
     text = path.read_bytes()
     at = text.index(what, len(text) // 2)
     path.write_bytes(text[:at] + to + text[at + 1 :])
-    return text.count(b"\n", 0, at) + 1
 
 
 @pytest.mark.parametrize(
@@ -184,12 +184,12 @@ def test_a_flipped_byte_is_named_and_never_published(
 ) -> None:
     out, job = tmp_path / "out", tmp_path / "job"
     killed_before_its_end(site, out, job)
-    damaged = max(out.rglob(f"*.{kind}.jsonl"), key=lambda path: path.stat().st_size)
-    line = flip(damaged, what, to)
+    damaged = max(out.glob(f"crawls/*/*/{kind}/*.segment"), key=lambda path: path.stat().st_size)
+    flip(damaged, what, to)
     with crawl(site.url, out, settings=SETTINGS, jobdir=job) as run:
         assert run.wait(SECONDS) == 1, run.log
     said_once(run, "The crawl cannot be finished", str(damaged))
-    assert what == b"1" or f"{damaged}, line {line}: " in run.log, run.log
+    assert f"{damaged}, byte " in run.log
     assert (out / "cars.json").read_bytes() == EARLIER
     assert run.run_json()["reasons"][0] in run.log
     damaged.unlink()  # it was kept for whoever wants to look
@@ -206,13 +206,13 @@ def test_a_crawl_json_of_another_kind_costs_no_crawl(content: bytes, site: Stand
     killed_before_its_end(site, out, job)
     (own,) = out.rglob("crawl.json")
     own.write_bytes(content)
-    strange = out / "batches" / "20260101T000000Z-abcdef"
+    strange = out / "crawls" / "20260101T000000Z-abcdef"
     strange.mkdir()
     (strange / "crawl.json").write_bytes(content)
-    (strange / "00000000000001-worker-000001.00000000.cars.jsonl").write_bytes(b"")
+    (strange / "00000000000001-worker").mkdir()
     with crawl(site.url, out, settings=SETTINGS, jobdir=job) as run:
         assert run.wait(SECONDS) == 0, run.log
-    assert f"Left the batches of another crawl alone: {strange / 'crawl.json'}" in run.log
+    assert f"Left what another crawl has kept alone: {strange / 'crawl.json'}" in run.log
     assert (strange / "crawl.json").read_bytes() == content
 
 
@@ -229,16 +229,16 @@ def test_a_crawl_json_that_cannot_be_written_is_named_at_start(site: StandIn, tm
 
 def test_directories_of_crawls_that_never_began_are_cleared_away(site: StandIn, tmp_path: Path) -> None:
     """Killed after the directory was made, after its lock, while the first file was written, while it was removed."""
-    batches = tmp_path / "batches"
+    crawls = tmp_path / "crawls"
     for number, names in enumerate(([], [".lock"], [".lock", ".crawl.json.77.tmp"])):
-        directory = batches / f"20260101T00000{number}Z-abcdef"
+        directory = crawls / f"20260101T00000{number}Z-abcdef"
         directory.mkdir(parents=True)
         for name in names:
             (directory / name).touch()
-    (batches / ".20260101T000009Z-abcdef.removed").mkdir()
-    (batches / ".20260101T000009Z-abcdef.removed" / "crawl.json").touch()
+    (crawls / ".20260101T000009Z-abcdef.removed").mkdir()
+    (crawls / ".20260101T000009Z-abcdef.removed" / "crawl.json").touch()
     run = complete(site, tmp_path)
-    assert [path.name for path in batches.iterdir()] == [run.run_json()["crawl_id"]]
+    assert [path.name for path in crawls.glob("[!.]*")] == [run.run_json()["crawl_id"]]
 
 
 @pytest.mark.parametrize("harm", ["garbage", "cut", "middle"])

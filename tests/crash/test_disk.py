@@ -52,14 +52,13 @@ def test_a_full_disk_stops_the_crawl_and_loses_nothing(kilobytes: int, site: Sta
 @pytest.mark.parametrize(
     ("call", "at", "times"),
     [
-        ("fsync", 3, FOR_EVER),  # of the first batch
-        ("fsync", 4, 1),  # of its directory
-        ("fsync", 9, FOR_EVER),
-        ("replace", 3, 1),
-        ("replace", 5, FOR_EVER),
+        ("fdatasync", 1, FOR_EVER),  # the first flush
+        ("fdatasync", 2, 1),
+        ("fdatasync", 3, FOR_EVER),
+        ("fdatasync", 6, 1),
     ],
 )
-def test_a_batch_whose_writing_fails_is_not_acknowledged(
+def test_a_flush_that_fails_is_not_acknowledged(
     call: str, at: int, times: int, store: Store, site: StandIn, tmp_path: Path
 ) -> None:
     env = {**os.environ, "FAILS": call, "FAILS_AT": str(at), "FAILS_TIMES": str(times)}
@@ -67,7 +66,7 @@ def test_a_batch_whose_writing_fails_is_not_acknowledged(
     out = tmp_path / "out"
     with crawl(site.url, out, settings=SETTINGS, env=env, runner=runner, **store.options) as run:
         assert run.wait(30) != 0, run.log
-    assert "Cannot commit to" in run.log
+    assert "Cannot write to" in run.log
     assert torn_files(out) == []
     assert not (out / "cars.json").exists()
     complete(store, site, out)

@@ -7,7 +7,9 @@ import gzip
 import json
 import os
 import random
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -26,6 +28,13 @@ LISTINGS = 400
 COLUMNS = [column.name for column in columns()]
 GZIP = "scrapy.extensions.postprocessing.GzipPlugin"
 BATCH = 90
+WORKERS = 3
+OF_EACH_WORKER: dict[str, dict[str, Any]] = {
+    "%(worker)s.jl": {"format": "jsonlines"},
+    "%(worker)s.csv": {"format": "csv"},
+    "%(worker)s.json": {"format": "json", "overwrite": True},
+    "%(worker)s.xml": {"format": "xml", "overwrite": True},
+}
 FEEDS: dict[str, dict[str, Any]] = {
     "cars.jl": {"format": "jsonlines"},
     "cars.csv": {"format": "csv"},
@@ -68,6 +77,11 @@ def found_in(directory: Path) -> dict[str, list[str]]:
     found["batches"] = [number for path in batches for number in ids_in(path)]
     assert not list(directory.glob("*incomplete*"))
     return {name: sorted(ids) for name, ids in found.items()}
+
+
+def has_joined(run: Crawl) -> bool:
+    """Or has ended before it could."""
+    return "Going on with crawl" in run.log or "Beginning crawl" in run.log or not run.running
 
 
 @pytest.mark.slow
@@ -122,27 +136,46 @@ def test_five_kills_at_random_moments_leave_each_listing_once_in_every_feed(
 
 
 @pytest.mark.slow
-def test_two_workers_have_each_listing_once_in_their_own_feed_and_all_of_them_together(
-    shared: SharedRedis, stand_in: Callable[..., StandIn], tmp_path: Path
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_five_kills_of_three_workers_leave_each_listing_once_in_their_feeds_together(
+    seed: int, shared: SharedRedis, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
-    site = stand_in(LISTINGS, latency=0.05)
-    settings = {**SMALL_STEPS, "DURABLE_LEASE_SECONDS": 20}
-    feed = ("-o", str(tmp_path / "feeds" / "cars-%(worker)s.jl"))
+    """The site shows some listings on every page, and so to every worker. It has more specifications than it answers
+    before the last kill.
+    """
+    chance = random.Random(seed)
+    site = stand_in(3 * LISTINGS, seed=seed + 1, latency=0.05)
+    feeds = {str(tmp_path / "feeds" / name): options for name, options in OF_EACH_WORKER.items()}
+    settings = {**SMALL_STEPS, "DURABLE_LEASE_SECONDS": 20, "FEEDS": json.dumps(feeds)}
 
     def start(number: int) -> Crawl:
-        jobdir = tmp_path / f"job-{number}"
-        return crawl(site.url, tmp_path / "out", *feed, settings=settings, jobdir=jobdir, **shared.options)
+        run = crawl(
+            site.url,
+            tmp_path / "out",
+            settings=settings,
+            jobdir=tmp_path / f"job-{number}",
+            **shared.options,
+        )
+        return running.enter_context(run)
 
-    site.faults([{"match": "/specs/", "fault": "hang", "after": 60}])
-    with start(0) as first, start(1) as second:
-        wait_until(lambda: site.counts()["specs"] > 60)
-        wait_until(lambda: all((tmp_path / f"job-{number}" / "items").is_dir() for number in (0, 1)))
-        first.kill()
-        with start(0) as again:
-            wait_until(lambda: "Going on with crawl" in again.log or not again.running)
-            site.faults([])
-            assert [again.wait(60), second.wait(60)] == [0, 0], again.log + second.log
-    found = [ids_in(path) for path in sorted((tmp_path / "feeds").iterdir())]
-    assert len(found) == 2
-    assert [len(ids) for ids in found] == [len(set(ids)) for ids in found]
-    assert sorted(set().union(*found)) == sorted(site.ids())
+    with ExitStack() as running:
+        site.faults([{"match": "/specs/", "fault": "hang", "after": 5}])
+        runs = [start(number) for number in range(WORKERS)]
+        for _ in range(KILLS):
+            number = chance.randrange(WORKERS)
+            if chance.random() > 0.3:  # else while it starts
+                wait_until(lambda: has_joined(runs[number]))  # noqa: B023
+            time.sleep(chance.uniform(0.0, 0.8))
+            assert runs[number].running, runs[number].log
+            runs[number].kill()
+            runs[number] = start(number)
+            site.faults([{"match": "/specs/", "fault": "hang", "after": chance.randint(2, 12)}])
+        for run in runs:
+            wait_until(lambda: has_joined(run))  # noqa: B023
+        site.faults([])
+        assert [run.wait(60) for run in runs] == [0] * WORKERS, "\n".join(run.log[-10_000:] for run in runs)
+    assert not list((tmp_path / "feeds").glob("*incomplete*"))
+    for kind in ("jl", "csv", "json", "xml"):
+        files = list((tmp_path / "feeds").glob(f"*.{kind}"))
+        assert len(files) == WORKERS
+        assert sorted(number for path in files for number in ids_in(path)) == sorted(site.ids()), kind

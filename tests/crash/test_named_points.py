@@ -23,7 +23,7 @@ SMALL_STEPS = {
     "LOG_LEVEL": "DEBUG",
 }
 
-# The point, and at which passing. Fsyncs and renames come in a fixed order: of `crawl.json` first, then of batches.
+# The point, and at which passing. Fsyncs and renames come in a fixed order: of `crawl.json` first, then of item logs.
 POINTS = [
     ("before begin", 1),
     ("after begin", 1),
@@ -45,9 +45,12 @@ POINTS = [
     ("after fsync", 4),
     ("before rename", 3),
     ("after rename", 3),
-    ("before commit", 1),
-    ("after commit", 1),
-    ("after commit", 4),
+    ("before flush", 1),
+    ("after flush", 1),
+    ("after flush", 4),
+    ("before fdatasync", 1),
+    ("after fdatasync", 1),
+    ("after fdatasync", 2),
 ]
 END = [
     "before claim",
@@ -68,11 +71,13 @@ END = [
 ]
 """The steps of the end, in their order; a crawl that died at one passes it again when it goes on."""
 WHILE_FORGETTING = [
-    ("before forget-step", 1),
-    ("after forget-step", 1),
+    ("before forget-keys", 1),
+    ("amid forget-keys", 1),
+    ("amid forget-keys", 2),
+    ("amid forget-keys", -1),
     ("after forget-keys", 1),
-    ("after forget-step", 2),
 ]
+"""Amid: after the mark, after some of the keys, before the end."""
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ SURE_HITS = 3
 def kill_at_random(run: Crawl, site: StandIn, chance: random.Random) -> bool:
     """Kill a crawl at any time of its life; False when it had ended before."""
     if chance.random() < 0.15:
-        time.sleep(chance.uniform(0.3, 0.8))  # while it starts
+        time.sleep(chance.uniform(0.0, 0.4))  # while it starts
     else:
         asked_before = site.counts()["requests"]
         wait_until(lambda: site.counts()["requests"] > asked_before or not run.running)

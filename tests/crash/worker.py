@@ -10,7 +10,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,14 @@ import scrapy.cmdline
 
 from carscraper.changes.log import Changes
 from carscraper.output.archive import Archive
+from carscraper.stores.backlog import Backlog
+from carscraper.stores.backlogs import Backlogs
+from carscraper.stores.delivery import Delivery
 from carscraper.stores.mongo.database import MongoDatabase
 from carscraper.stores.postgres.database import PostgresDatabase
-from carscraper.stores.spool import Spool
 from scrapy_durable.frontier.contract import Outbox
 from scrapy_durable.frontier.redis import FORGET, RedisFrontier
+from scrapy_durable.frontier.redis_scripts import Call, Script
 from scrapy_durable.frontier.redis_server import RedisKeys
 from scrapy_durable.frontier.sqlite import SqliteFrontier
 from scrapy_durable.responses.redis import RedisResponseStore
@@ -53,6 +56,16 @@ def forgets(frontier: object, script: object, *arguments: Any) -> bool:
     return script is FORGET
 
 
+def tells_what_is_kept(frontier: object, name: str, part: object) -> bool:
+    """Calls that leave the last of what a worker has kept."""
+    return name.startswith("kept:") and name.count(":") == 1
+
+
+def tells_what_is_published(frontier: object, name: str, part: object) -> bool:
+    """Calls that say that a worker's share is published."""
+    return name.startswith("published:")
+
+
 FRONTIERS = (SqliteFrontier, RedisFrontier)
 STORES = (SqliteResponseStore, RedisResponseStore)
 DATABASES = (MongoDatabase, PostgresDatabase)
@@ -67,7 +80,8 @@ POINTS: dict[str, tuple[tuple[Any, ...], str, Condition]] = {
     "erase-mongo": ((MongoDatabase,), "erase", always),
     "erase-postgres": ((PostgresDatabase,), "erase", always),
     "fsync": ((os,), "fsync", always),
-    "commit": ((Archive,), "commit", always),
+    "flush": ((Archive,), "write", always),
+    "fdatasync": ((os,), "fdatasync", always),
     "rename": ((Path,), "replace", always),
     "claim": (FRONTIERS, "elect_finisher", always),
     "ledger-read": ((Archive,), "kept", always),
@@ -76,17 +90,19 @@ POINTS: dict[str, tuple[tuple[Any, ...], str, Condition]] = {
     "changes-appended": ((Changes,), "_append", always),
     "run.json": ((Archive,), "report", always),
     "archive-ended": ((Archive,), "end", always),
+    "part": (FRONTIERS, "leave_part", tells_what_is_kept),
+    "share": (FRONTIERS, "leave_part", tells_what_is_published),
     "verdict": (FRONTIERS, "publish_verdict", always),
     "forget": (FRONTIERS, "forget", always),
     "upsert-mongo": ((MongoDatabase,), "upsert", always),
     "upsert-postgres": ((PostgresDatabase,), "upsert", always),
     "mark-removed": (DATABASES, "mark_removed", always),
-    "spool": ((Spool,), "append", always),
-    "unspool": ((Spool,), "drop", always),
-    "forget-step": ((RedisKeys,), "run", forgets),
+    "leave": ((Delivery,), "_leave", always),
+    "position": ((Backlog,), "note", always),
+    "adopted-delivered": ((Backlogs,), "drop", always),
     "forget-keys": ((RedisKeys,), "run_all", forgets),
 }
-"""Name to where it is; the point itself is `before <name>` or `after <name>`."""
+"""Name to where it is; the point itself is `before <name>` or `after <name>`, or `amid forget-keys`."""
 
 
 def die_at(owner: Any, method: str, counts: Condition, side: str, passing: int) -> None:
@@ -122,10 +138,24 @@ def die_at(owner: Any, method: str, counts: Condition, side: str, passing: int) 
     setattr(owner, method, waiting if inspect.iscoroutinefunction(original) else blocking)
 
 
+def die_amid_forgetting(number: int) -> None:
+    """Have the process die when the server has done so many of the calls that remove a crawl; -1: all but the last."""
+    original = RedisKeys.run_all
+
+    async def cut_off(keys: RedisKeys, script: Script, calls: Sequence[Call]) -> list[Any]:
+        await original(keys, script, calls[:number])
+        os._exit(KILLED)
+
+    RedisKeys.run_all = cut_off  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
     side, name = os.environ["CRASH_POINT"].split()
     passing = int(os.environ.get("CRASH_AT", "1"))
     owners, method, counts = POINTS[name]
-    for owner in owners:
-        die_at(owner, method, counts, side, passing)
+    if side == "amid":
+        die_amid_forgetting(passing)
+    else:
+        for owner in owners:
+            die_at(owner, method, counts, side, passing)
     sys.exit(scrapy.cmdline.execute())

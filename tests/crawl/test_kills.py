@@ -1,4 +1,4 @@
-"""Killed at any moment, a crawl leaves whole files, loses no committed batch, and can go on."""
+"""Killed at any moment, a crawl leaves whole files, loses nothing that was flushed, and can go on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.crawl.conftest import LISTINGS, SECONDS, Site, Start
 from tests.crawling import torn_files, wait_until
+from tests.kept import kept_records, segments
 
 KILLS = 10
 SMALL = {
@@ -24,13 +25,15 @@ ANSWERS = 6
 """Pages and specs that a crawl is answered before it is killed: ten times that are too few for it to end."""
 
 
-def test_ten_kills_lose_no_committed_batch_and_tear_no_file(site: Site, start: Start, tmp_path: Path) -> None:
+def test_ten_kills_lose_nothing_that_was_flushed_and_tear_no_file(
+    site: Site, start: Start, tmp_path: Path
+) -> None:
     """Each run goes on where the one before was killed; the last one is left to its end."""
     chance = random.Random(20261120)
     (tmp_path / "data").mkdir()
     earlier = b'[\n{"id":"of an earlier crawl"}\n]\n'
     (tmp_path / "data" / "cars.json").write_bytes(earlier)
-    committed: dict[str, bytes] = {}
+    flushed: dict[str, bytes] = {}
     at_kill = []
 
     for kill in range(KILLS):
@@ -43,22 +46,22 @@ def test_ten_kills_lose_no_committed_batch_and_tear_no_file(site: Site, start: S
         run = start(jobdir=tmp_path / "job", settings=SMALL)
         wait_until(lambda run=run: "Spider opened" in run.log or not run.running)
         if kill % 2:
-            number = len(committed)
-            wait_until(lambda number=number: len(batches(tmp_path)) > number, what="a batch is committed")
+            number = len(kept_records(tmp_path))
+            wait_until(lambda n=number: len(kept_records(tmp_path)) > n, what="something is flushed")
         time.sleep(chance.uniform(0.0, 1.0))
         assert run.kill() == -signal.SIGKILL, run.log
         assert torn_files(tmp_path / "data") == []
         assert (tmp_path / "data" / "cars.json").read_bytes() == earlier
-        assert {name: batches(tmp_path).get(name) for name in committed} == committed
-        committed = batches(tmp_path)
-        at_kill.append(len(committed))
+        assert is_still_there(flushed, tmp_path)
+        flushed = segments(tmp_path)
+        at_kill.append(len(kept_records(tmp_path)))
 
     site.standin.faults([])
     run = start(jobdir=tmp_path / "job", settings=SMALL)
     assert run.wait(SECONDS) == 0, run.log
     assert sorted(run.cars()) == sorted(site.catalogue.ids)
-    assert {name: batches(tmp_path).get(name) for name in committed} == committed
-    # The test would show nothing if every kill came before the first batch or after the last.
+    assert is_still_there(flushed, tmp_path)
+    # The test would show nothing if every kill came before the first flush or after the last.
     assert len(set(at_kill)) > 2, at_kill
 
 
@@ -70,9 +73,9 @@ def test_a_crawl_killed_without_jobdir_leaves_the_earlier_result_and_the_next_st
     cars = (tmp_path / "data" / "cars.json").read_bytes()
 
     site.standin.faults([{"match": "offset%5D=1[0-9]0&", "fault": "hang"}])
-    before = batches(tmp_path).keys()
+    before = len(kept_records(tmp_path))
     killed = start(settings=SMALL)
-    wait_until(lambda: len(batches(tmp_path).keys() - before) >= 3)
+    wait_until(lambda: len(kept_records(tmp_path)) >= before + 3)
     killed.kill()
     assert (tmp_path / "data" / "cars.json").read_bytes() == cars
     assert torn_files(tmp_path / "data") == []
@@ -81,14 +84,11 @@ def test_a_crawl_killed_without_jobdir_leaves_the_earlier_result_and_the_next_st
     again = start(settings=SMALL)
     assert again.wait(SECONDS) == 0, again.log
     assert len(again.cars()) == LISTINGS
-    left = {path.name for path in (tmp_path / "data" / "batches").iterdir()}
+    left = {path.name for path in (tmp_path / "data" / "crawls").glob("[!.]*")}
     assert left == {json.loads((tmp_path / "data" / "run.json").read_bytes())["crawl_id"]}
 
 
-def batches(directory: Path) -> dict[str, bytes]:
-    """Every committed batch by its name."""
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in directory.glob("data/batches/*/*.jsonl")
-        if not path.name.startswith(".")
-    }
+def is_still_there(before: dict[str, bytes], directory: Path) -> bool:
+    """Whether what was flushed is still the beginning of each file."""
+    now = segments(directory)
+    return all(now.get(name, b"").startswith(content) for name, content in before.items())

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.crawling import Crawl, crawl, wait_until
+from tests.kept import kept_by_crawl, segments
 from tests.standin import PAGE_PATH, SPEC_PATH, StandIn
 
 LISTINGS = 60
@@ -63,24 +64,23 @@ def assert_made_whole(run: Crawl, site: StandIn, out: Path) -> None:
     assert not (out / "cars.incomplete.json").exists()
 
 
-def batches(out: Path) -> dict[str, bytes]:
-    """What has been committed, by the names of the files."""
-    return {path.name: path.read_bytes() for path in (out / "batches").rglob("*.cars.jsonl")}
-
-
 def test_what_the_complete_catalogue_was_made_of_stays_until_the_next_one(
     site: StandIn, before: bytes, tmp_path: Path
 ) -> None:
-    committed = batches(tmp_path)
+    kept = segments(tmp_path)
     site.faults([{"match": PAGE_PATH, "fault": "status", "status": 503}])
     for _ in range(2):
         assert_kept_beside(run_to_end(site, tmp_path), tmp_path, before)
-        assert batches(tmp_path) == committed
-        assert len(list((tmp_path / "batches").iterdir())) == 2
+        assert segments(tmp_path) == kept
+        assert len(crawls(tmp_path)) == 2
     site.faults([])
     assert_made_whole(run_to_end(site, tmp_path), site, tmp_path)
-    assert not batches(tmp_path).keys() & committed.keys()
-    assert len(list((tmp_path / "batches").iterdir())) == 1
+    assert not segments(tmp_path).keys() & kept.keys()
+    assert len(crawls(tmp_path)) == 1
+
+
+def crawls(out: Path) -> list[Path]:
+    return list((out / "crawls").glob("[!.]*"))
 
 
 def test_a_site_that_is_down_leaves_the_complete_catalogue(
@@ -115,7 +115,7 @@ def test_a_crawl_that_is_interrupted_leaves_the_complete_catalogue(
     (tmp_path / "responses.sqlite").unlink()
     site.faults([{"match": SPEC_PATH, "fault": "hang", "after": 10}])
     with crawl(site.url, tmp_path, settings=SETTINGS, **options) as run:
-        wait_until(lambda: committed(tmp_path, than=1), SECONDS, what="something is kept")
+        wait_until(lambda: len(kept_by_crawl(tmp_path)) > 1, SECONDS, what="something is kept")
         run.send(signal.SIGINT)
         run.wait(SECONDS)
     assert_kept_beside(run, tmp_path, before)
@@ -126,11 +126,6 @@ def test_a_crawl_that_is_interrupted_leaves_the_complete_catalogue(
     run = run_to_end(site, tmp_path, **options)
     assert ("Going on with crawl" in run.log) == resumable
     assert_made_whole(run, site, tmp_path)
-
-
-def committed(out: Path, *, than: int) -> bool:
-    """True when more crawls than that have committed records."""
-    return len({path.parent for path in (out / "batches").rglob("*.cars.jsonl")}) > than
 
 
 @pytest.mark.parametrize("left", [5, 0])

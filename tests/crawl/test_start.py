@@ -15,6 +15,7 @@ UNUSED = {
     "psycopg",
     "redis",
     "requests",
+    "scrapy.core.downloader.handlers.http11",
     "scrapy.downloadermiddlewares.offsite",
     "scrapy.extensions.telnet",
     "scrapy.extensions.remote_control",

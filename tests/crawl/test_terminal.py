@@ -19,6 +19,7 @@ from tests.crash.stores import JobDir, SharedRedis, Store
 from tests.crash.worker import KILLED
 from tests.crawl.conftest import LISTINGS, SECONDS, Site, Start
 from tests.crawling import FULL_SPEED, wait_until
+from tests.kept import kept_records
 from tests.redis_server import RedisServer
 from tests.standin import ROOT
 from tests.wrong_clock import runner
@@ -132,10 +133,10 @@ def test_what_was_not_committed_when_a_process_was_killed_is_not_counted(
     """The bar of the one that goes on begins with what is on the disk: here nothing, since the rest is read again."""
     store = JobDir(tmp_path / "job")
     settings = {**PATIENT, "CARS_BATCH_SIZE": 10_000}
-    killer = {"env": {"CRASH_POINT": "before commit"}, "runner": (sys.executable, "-m", "tests.crash.worker")}
+    killer = {"env": {"CRASH_POINT": "before flush"}, "runner": (sys.executable, "-m", "tests.crash.worker")}
     killed = start(settings=settings, **killer, **store.options)
     assert killed.wait(SECONDS) == KILLED, killed.log
-    assert not list(tmp_path.rglob("*.cars.jsonl"))
+    assert not kept_records(tmp_path)
     (tmp_path / "data" / "responses.sqlite").unlink()
     site.standin.faults([{"fault": "hang", "after": 1}])  # after robots.txt
     asked = {**FULL_SPEED, **settings, "CARS_API_URL": site.url, "CARS_OUTPUT_DIR": tmp_path / "data"}

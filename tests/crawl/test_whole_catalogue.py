@@ -11,6 +11,7 @@ import pytest
 
 from tests.crawl.conftest import LISTINGS, SECONDS, Site, Start
 from tests.crawling import Crawl, crawl, torn_files
+from tests.kept import kept_records
 from tests.measured import MEASURED, taken
 from tests.standin import PAGE_PATH, SPEC_PATH
 
@@ -88,21 +89,18 @@ def test_the_crawler_says_who_it_is(journal: list[dict[str, Any]]) -> None:
     }
 
 
-def test_batches_are_whole_and_hold_what_cars_json_is_made_from(shared_site: Site, run: Crawl) -> None:
-    batches = sorted((run.output_dir / "batches").glob("*/*.cars.jsonl"))
-    lines = [json.loads(line) for batch in batches for line in batch.read_bytes().splitlines()]
-    assert len(batches) > 1
+def test_the_log_holds_what_cars_json_is_made_from(shared_site: Site, run: Crawl) -> None:
     assert torn_files(run.output_dir) == []
-    assert {line["id"] for line in lines} == set(shared_site.catalogue.ids)
+    assert {record["id"] for record in kept_records(run.output_dir)} == set(shared_site.catalogue.ids)
 
 
 def test_nothing_but_the_output_is_left_behind(run: Crawl) -> None:
     assert not [path for path in run.output_dir.rglob("*") if path.name.endswith(".tmp")]
     assert {path.name.partition("-")[0] for path in run.output_dir.iterdir()} == {
         ".changes.lock",
-        "batches",
         "cars.json",
         "changes.jsonl",
+        "crawls",
         "responses.sqlite",
         "run.json",
         "runs.jsonl",

@@ -10,11 +10,23 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
+from carscraper.stores.backlog import entries_behind, waiting_in
+from carscraper.stores.build import SETTINGS
 from tests.crawling import records
 from tests.mongo_server import MongoServer
 from tests.postgres_server import PostgresServer
 
 TIMES = ("first_seen", "last_seen", "removed_at")
+
+
+def waiting_bytes(out: Path, *keys: str) -> int:
+    """Bytes of records that are logged, and not noted as delivered to each of these databases, or any."""
+    return sum(
+        len(entry)
+        for key in keys or SETTINGS
+        for waiting in waiting_in(out, key)
+        for _, entry in entries_behind(waiting.directory, waiting.position)
+    )
 
 
 class Databases:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.crawling import _OURS, Crawl, crawl, wait_until
-from tests.databases.looking import Databases, assert_same
-from tests.databases.test_outages import BATCHES, spool_bytes
+from tests.databases.looking import Databases, assert_same, waiting_bytes
+from tests.databases.test_outages import BATCHES
 from tests.standin import StandIn
 
 SECONDS = 90
@@ -69,19 +69,19 @@ def test_what_waits_is_delivered_and_nothing_is_crawled(
     assert records_in("\n".join(lines), "records were delivered to PostgreSQL") >= 120
     assert lines[-1] == "nothing waits for a database"
     assert_same(mortal, tmp_path)
-    assert spool_bytes(tmp_path) == 0
+    assert waiting_bytes(tmp_path) == 0
     assert delivered(tmp_path, mortal, status=0) == ["nothing waits for a database"]
 
 
 def test_what_several_workers_have_left_is_delivered_at_once(
     mortal: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
-    """A worker that was killed, and a search that ended: spools of two processes in one directory."""
+    """A worker that was killed, and a search that ended: logs of two processes in one directory."""
     site = stand_in(120)
     mortal.mongo.kill()
     with crawl(site.url, tmp_path, settings=BATCHES, env=mortal.env) as run:
         site.faults([{"match": "offset%5D=1[0-9]0&", "fault": "hang"}])
-        wait_until(lambda: spool_bytes(tmp_path) > 0, 60, what="something waits on disk")
+        wait_until(lambda: waiting_bytes(tmp_path) > 0, 60, what="something waits on disk")
         run.kill()
     site.faults([])
     settings = {**BATCHES, **SOON}
@@ -91,7 +91,7 @@ def test_what_several_workers_have_left_is_delivered_at_once(
     lines = delivered(tmp_path, mortal, status=0)
     assert lines[-1] == "nothing waits for a database"
     assert set(search.cars()) <= set(mortal.documents())
-    assert spool_bytes(tmp_path) == 0
+    assert waiting_bytes(tmp_path) == 0
 
 
 def reported(jobdir: Path) -> int:
@@ -123,16 +123,16 @@ def test_a_crawl_that_goes_on_knows_what_was_delivered_meanwhile(
     assert_same(mortal, out)
 
 
-def test_the_spool_of_a_crawl_that_runs_is_left_to_it_and_named(
+def test_the_log_of_a_crawl_that_runs_is_left_to_it_and_named(
     mortal: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
     site = stand_in(120, rules=[{"match": "offset%5D=80&", "fault": "hang"}])
     mortal.postgres.kill()
     with crawl(site.url, tmp_path, settings=BATCHES, env=mortal.env) as run:
-        wait_until(lambda: list((tmp_path / "spool").rglob("*.segment")), 60, what="something waits on disk")
-        (line,) = delivered(tmp_path, mortal, status=1, **SOON)
+        wait_until(lambda: waiting_bytes(tmp_path) > 0, 60, what="something waits on disk")
+        lines = delivered(tmp_path, mortal, status=1, **SOON)
+        (line,) = [line for line in lines if "waits for PostgreSQL; a process that is at work has it" in line]
         assert f"-{run.pid}-" in line
-        assert "a process that is at work has it" in line
         assert run.running
         mortal.postgres.start()
         site.faults([])
@@ -145,7 +145,7 @@ def test_what_waits_for_a_database_that_is_not_named_is_named(
     mortal: Databases, left: StandIn, tmp_path: Path
 ) -> None:
     (line,) = delivered(tmp_path, mortal, status=1, POSTGRES_DSN="")
-    assert str(tmp_path / "spool" / "postgres") in line
+    assert line.startswith(str(tmp_path / "crawls"))
     assert "set POSTGRES_DSN" in line
     mortal.postgres.start()
     other = mortal.env["POSTGRES_DSN"].replace("127.0.0.1", "localhost")
@@ -158,12 +158,12 @@ def test_what_waits_for_a_database_that_is_not_named_is_named(
 def test_a_database_that_says_no_is_refused_in_one_line_and_what_waits_stays(
     mortal: Databases, left: StandIn, tmp_path: Path
 ) -> None:
-    before = spool_bytes(tmp_path)
+    before = waiting_bytes(tmp_path)
     mortal.postgres.start()
     nobody = f"{mortal.env['POSTGRES_DSN']} user=nobody password=wrong"
     (line,) = delivered(tmp_path, mortal, status=2, POSTGRES_DSN=nobody)
     assert line.startswith("error: POSTGRES_DSN: ")
-    assert spool_bytes(tmp_path) == before
+    assert waiting_bytes(tmp_path) == before
 
 
 def test_without_anything_that_waits_no_database_is_asked(mortal: Databases, tmp_path: Path) -> None:

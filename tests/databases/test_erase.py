@@ -18,6 +18,7 @@ from tests.crash.worker import KILLED
 from tests.crawling import _OURS, Crawl, crawl, wait_until
 from tests.databases.looking import Databases
 from tests.databases.test_outages import BATCHES
+from tests.kept import kept_records
 from tests.redis_server import RedisServer
 from tests.standin import ROOT, StandIn
 
@@ -189,9 +190,9 @@ def test_it_is_refused_while_a_crawl_runs_and_while_one_can_go_on(
     gone = site.ids()[0]
     settings = {**PAGES, **BATCHES, "DOWNLOAD_TIMEOUT": 600}
     with crawl(site.url, output_dir, settings=settings, jobdir=jobdir) as run:
-        wait_until(lambda: list(output_dir.glob("batches/*/*.cars.jsonl")), SECONDS, what="a batch")
+        wait_until(lambda: kept_records(output_dir), SECONDS, what="something is kept")
         (line,) = scrapy("erase", gone, output_dir=output_dir, status=2, env={})
-        assert line.startswith(f"error: a process works on {output_dir / 'batches'}")
+        assert line.startswith(f"error: a process works on {output_dir / 'crawls'}")
         assert run.running
         run.kill()
     (line,) = scrapy("erase", gone, output_dir=output_dir, status=2, env={}, JOBDIR=jobdir)

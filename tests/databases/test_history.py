@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.crash.stores import SharedRedis
 from tests.crawling import Crawl, crawl
-from tests.databases.looking import Databases, assert_same
+from tests.databases.looking import Databases, assert_same, waiting_bytes
 from tests.redis_server import RedisServer
 from tests.standin import StandIn
 
@@ -37,7 +37,7 @@ def test_every_store_has_every_listing_once_and_the_same(
     assert len(run.cars()) == LISTINGS
     assert databases.counts() == (LISTINGS, LISTINGS)
     assert_same(databases, tmp_path)
-    assert not (tmp_path / "spool").exists() or not any((tmp_path / "spool").rglob("*.segment"))
+    assert waiting_bytes(tmp_path) == 0
 
 
 def test_a_second_crawl_changes_nothing_but_last_seen(

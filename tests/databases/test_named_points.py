@@ -24,8 +24,8 @@ SMALL_STEPS = {
 IMPATIENT = {**SMALL_STEPS, "CARS_STORE_TIMEOUT": 1}
 """For crawls with a server that is down, and that no records have to reach."""
 POINTS = [
-    ("before commit", 2),
-    ("after commit", 2),
+    ("before flush", 2),
+    ("after flush", 2),
     ("before upsert-mongo", 1),
     ("after upsert-mongo", 1),
     ("before upsert-mongo", 3),
@@ -36,12 +36,14 @@ POINTS = [
     ("after upsert-postgres", 3),
     ("before acks", 2),
     ("after acks", 2),
+    ("before position", 2),
+    ("after position", 2),
     ("before mark-removed", 1),
     ("after mark-removed", 1),
     ("after archive-ended", 1),
     ("after verdict", 1),
 ]
-WITHOUT_A_SERVER = [("before spool", 2), ("after spool", 2), ("after spool", 4)]
+WITHOUT_A_SERVER = [("before leave", 2), ("after leave", 2), ("after leave", 4), ("after position", 1)]
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +100,7 @@ def test_nothing_is_lost_by_dying_while_records_go_to_disk(
     go_on(site, tmp_path, databases)
 
 
-@pytest.mark.parametrize("point", ["after unspool"])
+@pytest.mark.parametrize("point", ["before adopted-delivered", "after adopted-delivered"])
 def test_nothing_is_lost_by_dying_while_records_come_back_from_disk(
     point: str, databases: Databases, site: StandIn, tmp_path: Path
 ) -> None:
@@ -113,18 +115,17 @@ def test_nothing_is_lost_by_dying_while_records_come_back_from_disk(
     go_on(site, tmp_path, databases)
 
 
-def test_a_store_that_says_durable_too_soon_is_caught(
+def test_a_position_ahead_of_what_the_database_has_is_caught(
     mortal: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
     """One kill is enough: records are missing in the databases afterwards, so the tests above can fail.
 
-    The databases are down and the disk has no room, so that records wait in memory while JSON has them. The site
-    falls silent in the middle of the crawl, which is killed once all is acknowledged that it had until then.
+    The databases are down, so that records are left to the log, behind a position that says that they are delivered.
+    The site falls silent in the middle of the crawl, which is killed once all is acknowledged that it had until then.
     """
     site = stand_in(500, rules=[{"match": SPEC_PATH, "fault": "hang", "after": 50}])
     options = {"settings": {**SMALL_STEPS, "CARS_BATCH_SIZE": 500}, "jobdir": tmp_path / "job"}
-    without_room = {**options["settings"], "CARS_SPOOL_MAX_BYTES": 0}
-    env = {**mortal.env, "MUTANT": "count_as_durable_on_arrival", "PYTHONPATH": str(ROOT)}
+    env = {**mortal.env, "MUTANT": "position_ahead", "PYTHONPATH": str(ROOT)}
     runner = (sys.executable, "-m", "tests.crash.mutants")
     mortal.mongo.kill()
     mortal.postgres.kill()
@@ -133,10 +134,9 @@ def test_a_store_that_says_durable_too_soon_is_caught(
         tmp_path / "out",
         env=env,
         runner=runner,
-        settings=without_room,
-        jobdir=tmp_path / "job",
+        **options,
     ) as run:
-        wait_until(lambda: site.counts()["specs"] > 50, 60, what="the crawl is in the middle")
+        wait_until(lambda: site.counts()["specs"] > 50 or not run.running, 60, what="its middle")
         wait_until(lambda: all_acknowledged(site, tmp_path / "job"), 60, what="the acknowledgement")
         assert run.running, run.log
     site.faults([])

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.crawling import Crawl, crawl, wait_until
-from tests.databases.looking import Databases, assert_same, kept
+from tests.databases.looking import Databases, assert_same, kept, waiting_bytes
+from tests.kept import kept_records
 from tests.standin import StandIn
 from tests.tcp_proxy import TcpProxy
 
@@ -26,13 +27,9 @@ IMPATIENT = {**BATCHES, "CARS_STORE_TIMEOUT": 10}
 """For a crawl with a server that stays down; one that is up, but slow for seconds, still gets everything."""
 
 
-def spool_bytes(out: Path) -> int:
-    return sum(path.stat().st_size for path in (out / "spool").rglob("*") if path.is_file())
-
-
 def committed(out: Path) -> int:
-    """Records in JSON batches so far."""
-    return sum(path.read_bytes().count(b"\n") for path in (out / "batches").rglob("*.cars.jsonl"))
+    """Records in the log so far."""
+    return len(kept_records(out))
 
 
 @pytest.mark.slow
@@ -87,7 +84,7 @@ def test_servers_that_are_down_at_the_start_get_everything_once_they_are_up(
 def test_a_crawl_ends_without_a_database_and_the_next_run_delivers_what_waited(
     mortal: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
-    """The next run reads twenty listings only, so the others come from the spool; the removals, too."""
+    """The next run reads twenty listings only, so the others come from the log; the removals, too."""
     site = stand_in(400)
     with crawl(site.url, tmp_path, settings=BATCHES, env=mortal.env) as run:
         assert run.wait(60) == 0, run.log
@@ -112,21 +109,20 @@ def test_a_crawl_ends_without_a_database_and_the_next_run_delivers_what_waited(
     assert set(stored) == set(records) | gone
     assert all(stored[key]["car_attrs"] == record["car_attrs"] for key, record in records.items())
     assert mortal.removed() == (gone, gone)
-    assert spool_bytes(tmp_path) == 0
+    assert waiting_bytes(tmp_path) == 0
 
 
-def test_a_full_spool_slows_the_crawl_down_and_loses_nothing(
+def test_one_that_is_too_far_behind_slows_the_crawl_down_and_loses_nothing(
     mortal: Databases, stand_in: Callable[..., StandIn], tmp_path: Path
 ) -> None:
-    bound = 400_000  # a hundred records
-    site = stand_in(1000)
+    bound = 400_000  # a hundred records; two hundred are in memory, and some hundreds being scraped
+    site = stand_in(4000)
     mortal.mongo.kill()
-    settings = {**BATCHES, "CARS_SPOOL_MAX_BYTES": bound, "CARS_STORE_TIMEOUT": 60}
+    settings = {**BATCHES, "CARS_BACKLOG_MAX_BYTES": bound, "CARS_STORE_TIMEOUT": 60}
     with crawl(site.url, tmp_path, settings=settings, env=mortal.env) as run:
-        wait_until(lambda: "The spool of MongoDB is full" in run.log, 60)
+        wait_until(lambda: "wait on disk for MongoDB; the crawl waits" in run.log, 60)
         wait_until(lambda: is_waiting(run, site, tmp_path), 60, what="the crawl waits")
-        assert spool_bytes(tmp_path) <= bound
-        assert committed(tmp_path) < 1000
+        assert committed(tmp_path) < 4000
         mortal.mongo.start()
         assert run.wait(120) == 0, run.log
     assert_same(mortal, tmp_path)
@@ -137,10 +133,10 @@ def test_a_crawl_that_waits_for_a_database_can_be_stopped_and_goes_on(
 ) -> None:
     site = stand_in(1000)
     mortal.mongo.kill()
-    settings = {**BATCHES, "CARS_SPOOL_MAX_BYTES": 400_000}
+    settings = {**BATCHES, "CARS_BACKLOG_MAX_BYTES": 400_000}
     options = {"jobdir": tmp_path / "job", "env": mortal.env}
     with crawl(site.url, tmp_path / "out", settings=settings, **options) as run:
-        wait_until(lambda: "The spool of MongoDB is full" in run.log, 60)
+        wait_until(lambda: "wait on disk for MongoDB; the crawl waits" in run.log, 60)
         wait_until(lambda: is_waiting(run, site, tmp_path / "out"), 60, what="the crawl waits")
         run.send(signal.SIGTERM)
         assert run.wait(30) == 1, run.log

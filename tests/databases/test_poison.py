@@ -15,7 +15,7 @@ from tests.standin import StandIn
 
 POISONED = 10
 LISTINGS = 1000
-STRAIGHT = {"CARS_SPOOL_MAX_BYTES": 0}
+STRAIGHT = {"CARS_BACKLOG_MAX_BYTES": 0}
 """No room on disk, from where a record would be handed to its database, and refused, for a second time."""
 
 
@@ -74,7 +74,7 @@ def test_records_that_a_pipeline_has_made_something_else_of_are_set_aside_alone(
     rearranged = set(site.ids()[100:110])
     pipelines = {
         "tests.databases.pipelines.Rearranging": 100,
-        "carscraper.pipelines.json_batches.JsonBatchesPipeline": 900,
+        "carscraper.pipelines.item_log.ItemLogPipeline": 900,
         "carscraper.pipelines.databases.MongoPipeline": 910,
         "carscraper.pipelines.databases.PostgresPipeline": 920,
     }

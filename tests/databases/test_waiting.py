@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scrapy_durable.waiting import Spooled, as_seen_here, numbers, waiting_elsewhere
+from scrapy_durable.waiting import Undelivered, as_seen_here, numbers, waiting_elsewhere
 
 
 def report(**numbers: int) -> dict[str, int]:
@@ -10,21 +10,21 @@ def report(**numbers: int) -> dict[str, int]:
     return {"kept": 7} | {f"undelivered:PostgreSQL:{worker}": number for worker, number in numbers.items()}
 
 
-def spooled(**numbers: int) -> dict[Spooled, int]:
-    return {Spooled("PostgreSQL", worker): number for worker, number in numbers.items()}
+def undelivered(**numbers: int) -> dict[Undelivered, int]:
+    return {Undelivered("PostgreSQL", worker): number for worker, number in numbers.items()}
 
 
 def test_what_a_worker_that_is_gone_has_left_waits_and_is_not_waited_for() -> None:
     assert waiting_elsewhere(here=[report(me=0)], gone=[report(other=45)], living=[]) == (
-        spooled(other=45),
+        undelivered(other=45),
         {},
     )
 
 
 def test_what_one_that_lives_still_has_is_waited_for() -> None:
     assert waiting_elsewhere(here=[], gone=[], living=[report(other=3)]) == (
-        spooled(other=3),
-        spooled(other=3),
+        undelivered(other=3),
+        undelivered(other=3),
     )
 
 
@@ -35,7 +35,7 @@ def test_what_has_been_delivered_waits_nowhere() -> None:
 def test_of_several_who_had_the_same_records_the_one_counts_that_had_fewest_left() -> None:
     """They were taken over, twice, and only ever become fewer."""
     chain = [report(first=45), report(second=10, first=20), report(third=0, first=5, second=0)]
-    assert waiting_elsewhere(here=[], gone=chain, living=[]) == (spooled(first=5), {})
+    assert waiting_elsewhere(here=[], gone=chain, living=[]) == (undelivered(first=5), {})
     assert waiting_elsewhere(here=[report(me=0, first=0)], gone=chain, living=[]) == ({}, {})
 
 
@@ -46,7 +46,7 @@ def test_what_this_worker_has_taken_over_is_its_own() -> None:
 def test_databases_are_counted_apart() -> None:
     gone = {"undelivered:MongoDB:other": 1, "undelivered:PostgreSQL:other": 2}
     elsewhere, _ = waiting_elsewhere(here=[{"undelivered:MongoDB:other": 0}], gone=[gone], living=[])
-    assert elsewhere == {Spooled("PostgreSQL", "other"): 2}
+    assert elsewhere == {Undelivered("PostgreSQL", "other"): 2}
 
 
 class Store:
@@ -59,7 +59,7 @@ class Store:
         self.place = place
         self.waiting = dict.fromkeys(left, 1)
 
-    def has_spool_of(self, worker: str) -> bool:
+    def has_backlog_of(self, worker: str) -> bool:
         return worker in self.waiting
 
     async def wait_until_delivered(self) -> None: ...

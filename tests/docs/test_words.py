@@ -60,7 +60,8 @@ def defaults() -> dict[str, Any]:
     """The settings that the core and this project declare, with their values in a clean environment."""
     program = (
         "import json, carscraper.settings as site, scrapy_durable.settings as core; "
-        "print(json.dumps({name: value for name, value in {**vars(core), **vars(site)}.items() if name.isupper()}))"
+        "found = {name: value for name, value in {**vars(core), **vars(site)}.items() if name.isupper()}; "
+        "print(json.dumps(found, default=repr))"
     )
     clean = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     done = subprocess.run(

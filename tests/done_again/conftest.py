@@ -20,6 +20,7 @@ from scrapy.settings import Settings
 
 from scrapy_durable.frontier.build import build_frontier
 from scrapy_durable.frontier.contract import DeadLetter, Status
+from tests import fork_server
 from tests.crawling import HANGS
 from tests.redis_server import RedisServer
 from tests.standin import ROOT
@@ -90,7 +91,7 @@ class Crawl:
     def __init__(self, spider: str, site: Site, settings: dict[str, Any], log: Path) -> None:
         self._log = log
         with log.open("wb") as file:
-            self.process = subprocess.Popen(
+            self.process = fork_server.start(
                 [sys.executable, "-m", "tests.done_again.spiders", spider, site.url, json.dumps(settings)],
                 cwd=ROOT,
                 env={name: os.environ[name] for name in _INHERITED if name in os.environ},

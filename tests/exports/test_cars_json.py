@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ RECORD = orjson.dumps(record_of(CARS[0]))
 def test_what_a_crawl_publishes_is_read_back(tmp_path: Path) -> None:
     archive = Archive(tmp_path, "crawl", "worker")
     archive.open(resumable=False)
-    archive.commit("cars", [orjson.dumps(one) + b"\n" for one in CARS])
+    for one in CARS:
+        archive.keep(one)
+    asyncio.run(archive.write())
     archive.publish(archive.kept(), complete=True)
     archive.close()
     assert list(read_cars(tmp_path / "cars.json")) == CARS

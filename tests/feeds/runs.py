@@ -17,6 +17,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.test import get_crawler
 
 from scrapy_durable.feeds import DurableFeeds, growing, growing_file, notes, whole_file
+from scrapy_durable.feeds.shared_firsts import Claim
 from scrapy_durable.item_log import ItemCodec, ItemLog
 
 BEGUN_AT = 1_795_169_700.0
@@ -87,6 +88,7 @@ class Runs:
         self.crawl_id = "shop-1"
         self.kind: type[DurableFeeds] = DurableFeeds
         self.state_dir = root / "job" / "items"
+        self.claim: Claim | None = None
         self._tokens = 0
         self._run: Run | None = None
 
@@ -161,7 +163,7 @@ class Run:
         feeds = runs.kind.from_crawler(crawler)
         log.open(runs.crawl_id)
         try:
-            await feeds.begin(log, runs.state_dir, BEGUN_AT, log.name)
+            await feeds.begin(log, runs.state_dir, BEGUN_AT, log.name, runs.claim)
         except BaseException:
             log.close()
             raise

@@ -5,6 +5,7 @@ backends to.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from scrapy_durable.frontier.contract import (
@@ -28,6 +29,10 @@ ASKS_AGAIN = 2.0
 """Seconds for which places are kept for a worker that was given less than it asked for."""
 
 
+LONG = 4
+"""Of so many that are queued in a slot, one is given as a spare."""
+
+
 @dataclass
 class Element:
     """One element, in exactly one state: "waiting" (queued or delayed), "leased", "dead" or "done"."""
@@ -46,7 +51,13 @@ class Element:
     deadline: float = 0.0
     worker: str = ""
     downloaded: bool = False
+    is_spare: bool = False
     since: float = 0.0
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether it takes one of its slot's places."""
+        return self.state == "leased" and not self.downloaded and not self.is_spare
 
 
 @dataclass
@@ -54,6 +65,7 @@ class Model:
     """A frontier with a cap for each slot, for any number of workers, at one time."""
 
     cap: int
+    has_spares: bool = False
     now: float = 0.0
     looked_at: float = 0.0
     """When delays were ended last: with the last exchange."""
@@ -88,11 +100,14 @@ class Model:
         refused = [entry.key for entry in outbox.entries if not self._add(entry)]
         stale: list[Held] = []
         dead_lettered: list[int] = []
-        for held in outbox.downloaded:
+        for held in outbox.sent:
             if element := self._find(held, stale):
+                element.is_spare = False
+        for held in outbox.downloaded:
+            if (element := self._find(held, stale)) and not element.is_spare:
                 element.downloaded = True
         for held in outbox.unsent:
-            if (element := self._find(held, stale)) and not element.downloaded:
+            if (element := self._find(held, stale)) and element.is_in_flight:
                 element.downloaded = True
                 if self.gaps.get(element.slot, (0.0, 0))[1] == held.token:
                     del self.gaps[element.slot]
@@ -169,6 +184,7 @@ class Model:
         """End the leases whose deadline is not after `until`."""
         for element in self.elements.values():
             if element.state == "leased" and element.deadline <= until:
+                element.attempts -= element.is_spare
                 element.state = "dead" if element.attempts >= MAX_ATTEMPTS else "waiting"
                 self.dead_lettered[LEASE_EXPIRED] += element.state == "dead"
                 element.not_before = None
@@ -201,30 +217,78 @@ class Model:
             return None
         return element
 
-    def leased(self, worker: str, leases: list[Lease], want: int) -> None:
+    def leased(
+        self, worker: str, leases: list[Lease], want: int, spares: Mapping[str, int] | None = None
+    ) -> None:
         """Take these leases as leased, after having looked that they may be, and that they are the right
-        ones.
+        ones: first those that go in flight, then so many spares of each slot as are wanted.
         """
-        assert len(leases) <= max(0, want)
-        for lease in leases:
-            element = self.elements[lease.key]
-            assert lease.key in self._ready(element.slot)[:1], "the best of its slot, of those that are due"
-            assert self._room(element.slot, worker) > 0, "within the cap, and this worker's share of it"
-            assert lease.token > self.last_token, "a higher token than any before"
-            assert lease.attempt == element.attempts + 1 <= MAX_ATTEMPTS
-            assert lease.failures == element.failures
-            assert (lease.slot, lease.payload) == (element.slot, element.payload)
-            self.last_token = element.token = lease.token
-            element.attempts += 1
-            element.state, element.worker, element.downloaded = "leased", worker, False
-            element.deadline, element.not_before, element.since = self.now + LEASE, None, self.now
+        in_flight = [lease for lease in leases if not lease.is_spare]
+        assert leases[: len(in_flight)] == in_flight, "spares come last"
+        assert len(in_flight) <= max(0, want)
+        for lease in in_flight:
+            assert self._room(lease.slot, worker) > 0, "within the cap, and this worker's share of it"
+            self._lease(worker, lease)
             self.gaps[lease.slot] = (self.now + self.pace(lease.slot).interval, lease.token)
-        if len(leases) < want:
-            left = [slot for slot in self._slots() if self._ready(slot) and self._room(slot, worker) > 0]
-            assert not left, "nothing was held back that could be leased"
+        left = [slot for slot in self._slots() if self._ready(slot) and self._room(slot, worker) > 0]
+        assert len(in_flight) == want or not left, "nothing was held back that could be leased"
+        given = leases[len(in_flight) :]
+        for slot, number in (spares or {}).items():
+            most = self._most_spares(slot, worker, number)
+            of_slot, given = given[:most], given[most:]
+            assert [lease.slot for lease in of_slot] == [slot] * most, "as many spares as may be"
+            for lease in of_slot:
+                self._lease(worker, lease)
+        assert not given, "no spares that may not be"
+        if len(in_flight) < want:
             self.asking[worker] = self.now
         else:
             self.asking.pop(worker, None)
+        assert all(self._in_flight(slot) <= self.cap for slot in self._slots()), "never more than the cap"
+
+    def _lease(self, worker: str, lease: Lease) -> None:
+        element = self.elements[lease.key]
+        assert lease.key in self._ready(element.slot)[:1], "the best of its slot, of those that are due"
+        assert lease.token > self.last_token, "a higher token than any before"
+        assert lease.attempt == element.attempts + 1 <= MAX_ATTEMPTS
+        assert lease.failures == element.failures
+        assert (lease.slot, lease.payload) == (element.slot, element.payload)
+        self.last_token = element.token = lease.token
+        element.attempts += 1
+        element.state, element.worker, element.downloaded = "leased", worker, False
+        element.is_spare = lease.is_spare
+        element.deadline, element.not_before, element.since = self.now + LEASE, None, self.now
+
+    def _most_spares(self, slot: str, worker: str, number: int) -> int:
+        """How many spares of a slot a worker is given: for places that it has and may keep, of a long queue alone."""
+        held = sum(one.is_in_flight and one.worker == worker for one in self._elements_of(slot))
+        sharing = len(self._others_asking(worker)) + 1
+        keeps_its_places = sharing == 1 or held <= -(-self.cap // sharing)
+        if not self.has_spares or not held or not keeps_its_places or self.pace(slot).interval:
+            return 0
+        return min(number, len(self._ready(slot)) // LONG)
+
+    def spares(self, worker: str) -> list[Held]:
+        """Those that a worker has, oldest first."""
+        return self._held_by(worker, lambda element: element.is_spare)
+
+    def places(self, worker: str, slot: str) -> list[Held]:
+        """The leases that a worker has in flight in a slot, oldest first."""
+        return self._held_by(worker, lambda element: element.is_in_flight and element.slot == slot)
+
+    def _held_by(self, worker: str, kind: Callable[[Element], bool]) -> list[Held]:
+        found = [
+            Held(key, element.token)
+            for key, element in self.elements.items()
+            if element.state == "leased" and element.worker == worker and kind(element)
+        ]
+        return sorted(found, key=lambda held: held.token)
+
+    def _elements_of(self, slot: str) -> list[Element]:
+        return [element for element in self.elements.values() if element.slot == slot]
+
+    def _others_asking(self, worker: str) -> list[str]:
+        return [one for one, at in self.asking.items() if one != worker and at >= self.now - ASKS_AGAIN]
 
     def _slots(self) -> set[str]:
         return {element.slot for element in self.elements.values()}
@@ -273,22 +337,13 @@ class Model:
             assert abs(lease.deadline - lease.since - (one.deadline - one.since)) < UNCERTAINTY
 
     def _in_flight(self, slot: str) -> int:
-        on_wire = [
-            element
-            for element in self.elements.values()
-            if element.slot == slot and element.state == "leased" and not element.downloaded
-        ]
-        return len(on_wire)
+        return sum(element.is_in_flight for element in self._elements_of(slot))
 
     def _room(self, slot: str, worker: str) -> int:
         """How many more of the slot this worker may be leased: others that ask have an equal share of the cap."""
-        held = Counter(
-            element.worker
-            for element in self.elements.values()
-            if element.slot == slot and element.state == "leased" and not element.downloaded
-        )
+        held = Counter(element.worker for element in self._elements_of(slot) if element.is_in_flight)
         free = self.cap - held.total()
-        others = [one for one, at in self.asking.items() if one != worker and at >= self.now - ASKS_AGAIN]
+        others = self._others_asking(worker)
         fair = max(1, self.cap // (len(others) + 1))
         kept = sum(max(0, fair - held[other]) for other in others)
         return min(free, max(0, fair - held[worker], free - kept))

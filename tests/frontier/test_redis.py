@@ -8,8 +8,9 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from scrapy_durable.frontier import redis_beside
 from scrapy_durable.frontier.contract import Counts, DeadLettered, Held, Outbox, Pace, PaceChange, SlotLimit
 from scrapy_durable.frontier.redis import RedisFrontier
 from scrapy_durable.frontier.redis_messages import BUCKETS
+from scrapy_durable.frontier.redis_scripts import Call, Script
 from scrapy_durable.frontier.redis_server import FIXED_KEYS, RedisKeys
 from tests.frontier.backends import LEASE, RedisBackend, plain_client
 from tests.frontier.test_contract import begun, counts, entries, entry, held, keys
@@ -251,18 +253,20 @@ async def test_a_finished_crawl_leaves_nothing_but_what_it_has_seen(on_redis: Re
     assert (await counts(frontier)).done == 100
 
 
+@pytest.mark.parametrize("number", [1, 2, -1], ids=["marked", "a part removed", "all but the end"])
 async def test_a_crawl_that_was_half_forgotten_is_removed_by_the_next_to_begin(
-    on_redis: RedisBackend,
+    on_redis: RedisBackend, number: int
 ) -> None:
-    class DiesOnTheWay(RedisFrontier):
-        async def _remove_keys(self, crawl_id: str) -> None:
+    class DiesOnTheWay(RedisKeys):
+        async def run_all(self, script: Script, calls: Sequence[Call]) -> list[Any]:
+            await super().run_all(script, calls[:number])
             raise ConnectionError
 
     frontier = await begun(on_redis)
     inbox = await frontier.exchange(entries(1), 1)
     await frontier.exchange(Outbox(acks=held(*inbox.leases)), 0)
-    dying = DiesOnTheWay(
-        RedisKeys(plain_client(on_redis.server.port), prefix="test"),
+    dying = RedisFrontier(
+        DiesOnTheWay(plain_client(on_redis.server.port), prefix="test"),
         worker="w2",
         limits={},
         default_limit=SlotLimit(0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
+from scrapy_durable import start_urls
 from scrapy_durable.start_urls import StartUrls, build_start_urls
 from tests.redis_server import RedisServer
 
@@ -149,3 +151,34 @@ def test_the_same_address_pushed_again_is_another_push(server: RedisServer, kind
         assert not {*again.values()} & {*before.values()}
 
     with_workers(server, kind, take_twice, AT_ONCE)
+
+
+@pytest.mark.parametrize(
+    ("took", "is_busy", "interval"),
+    [(0.0, False, 1.0), (0.25, False, 5.0), (5.0, False, 10.0), (0.0, True, 10.0), (0.25, True, 10.0)],
+)
+def test_an_empty_key_is_looked_at_again_in_time_but_not_for_long_by_a_crawl_that_is_far_or_busy(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch, took: float, is_busy: bool, interval: float
+) -> None:
+    now, looks = 1000.0, list[float]()
+    monkeypatch.setattr(start_urls, "time", SimpleNamespace(monotonic=lambda: now))
+
+    async def look(one: StartUrls) -> None:
+        nonlocal now
+
+        async def nothing() -> list[bytes]:
+            nonlocal now
+            now += took
+            looks.append(now)
+            return []
+
+        monkeypatch.setattr(one, "_take", nothing)
+        await one.take(PlainSpider(), may_end=True)
+        for seconds, number in ((interval - 0.125, 1), (0.125, 2)):
+            now += seconds
+            await one.take(PlainSpider(), may_end=False, is_busy=is_busy)
+            assert len(looks) == number
+        await one.take(PlainSpider(), may_end=True, is_busy=is_busy)
+        assert len(looks) == 3, "a crawl that may end looks whenever it was"
+
+    with_workers(server, "list", look, NEVER)

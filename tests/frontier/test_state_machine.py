@@ -37,9 +37,8 @@ from scrapy_durable.frontier.contract import (
 )
 from scrapy_durable.frontier.redis import RedisFrontier
 from scrapy_durable.frontier.redis_scripts import Script
-from scrapy_durable.frontier.redis_server import RedisKeys
 from scrapy_durable.frontier.sqlite import SqliteFrontier
-from tests.frontier.backends import LEASE, MAX_ATTEMPTS, plain_client
+from tests.frontier.backends import LEASE, MAX_ATTEMPTS, KeysAtHandedTime, plain_client
 from tests.frontier.model import Model
 from tests.redis_server import RedisServer
 
@@ -70,7 +69,7 @@ class FaultySqlite(SqliteFrontier):
                     raise self.failure
 
 
-class FaultyKeys(RedisKeys):
+class FaultyKeys(KeysAtHandedTime):
     """Fails after the command that `fail_at` counts down to was done."""
 
     fail_at: int | None = None
@@ -112,6 +111,7 @@ class Store:
     """Opens faulty frontiers on one store, at the machine's time."""
 
     workers: tuple[str, ...]
+    has_spares: bool
     restart_frees_leases: bool
     done_when_failing_at: int
     """From which `fail_at` on an exchange has happened, when it is one step."""
@@ -128,6 +128,7 @@ class Store:
 
 class SqliteStore(Store):
     workers = ("w1",)
+    has_spares = False
     restart_frees_leases = True
     done_when_failing_at = 1
 
@@ -153,6 +154,7 @@ class SqliteStore(Store):
 
 class RedisStore(Store):
     workers = ("w1", "w2")
+    has_spares = True
     restart_frees_leases = False
     done_when_failing_at = 0
 
@@ -205,6 +207,8 @@ ACTIONS = st.sampled_from(
         "renewals",
     ]
 )
+MANY = range(12, 60)
+"""Keys of which so many can be queued that some are given as spares."""
 PICKS = st.lists(st.tuples(st.integers(0, 9), ACTIONS, st.sampled_from([0.0, 20.0])), max_size=5)
 PACES = st.dictionaries(
     st.just("a"), st.tuples(st.sampled_from([0, 0, 1]), st.sampled_from([0.0, 10.0, 20.0])), max_size=1
@@ -227,7 +231,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.store = make_store()
         self.store.clean()
-        self.model = Model(cap=CAP)
+        self.model = Model(cap=CAP, has_spares=self.store.has_spares)
         self.leases: list[Held] = []
         self.frontiers = {worker: self.store.open(worker) for worker in self.store.workers}
         for frontier in self.frontiers.values():
@@ -303,6 +307,57 @@ class FrontierMachine(RuleBasedStateMachine):
         spaced = [held for held in reversed(self.leases) if slot_of(held.key) == "a"]
         self.exchange_and_compare(worker, Outbox(unsent=spaced[behind : behind + 1]), want, 0)
 
+    @rule(
+        number=st.integers(0, 1),
+        slot=st.sampled_from("abbc"),
+        queued=st.sampled_from([4, 16]),
+        want=st.integers(0, 6),
+        spares=st.integers(1, 5),
+        lost=st.sampled_from([0, 0, 1]),
+    )
+    def spares_are_asked_for(
+        self, number: int, slot: str, queued: int, want: int, spares: int, lost: int
+    ) -> None:
+        """By a worker that has the requests of a long queue ahead, or of a short one."""
+        keys = [key for key in MANY if slot_of(key) == slot][:queued]
+        entries = [Entry(key, slot, "parse_0", b"payload %d" % key) for key in keys]
+        self.exchange_and_compare(self.worker(number), Outbox(entries=entries), want, 0)
+        self.exchange_and_compare(self.worker(number), Outbox(spares={slot: spares}), 0, lost)
+
+    @rule(
+        number=st.integers(0, 1),
+        said_by=st.integers(0, 1),
+        most=st.integers(1, 2),
+        end=st.sampled_from(["", "acks", "releases"]),
+        answered=st.booleans(),
+        want=st.integers(0, 3),
+        lost=st.sampled_from([0, 0, 1]),
+    )
+    def spares_take_places(
+        self, number: int, said_by: int, most: int, end: str, answered: bool, want: int, lost: int
+    ) -> None:
+        """Each that of one in flight, which may be ended with the same exchange, and be answered itself by then."""
+        outbox, worker = Outbox(), self.worker(number)
+        free: dict[str, list[Held]] = {}
+        for spare in self.model.spares(worker):
+            slot = slot_of(spare.key)
+            places = free.setdefault(slot, self.model.places(worker, slot))
+            if places and len(outbox.sent) < most:
+                outbox.sent.append(spare)
+                outbox.downloaded += [places.pop(0), *[spare] * answered]
+                outbox.spares[slot] = 1
+        if end:
+            getattr(outbox, end).extend(outbox.downloaded)
+        self.exchange_and_compare(self.worker(said_by), outbox, want, lost)
+
+    @rule(number=st.integers(0, 1))
+    def a_stale_spare_was_sent(self, number: int) -> None:
+        """Whose lease has ended, or that was in flight before: it counts for nothing."""
+        spares = {held.token for worker in self.store.workers for held in self.model.spares(worker)}
+        ended = [held for held in self.leases if held.token not in spares]
+        if self.store.has_spares:
+            self.exchange_and_compare(self.worker(number), Outbox(sent=ended[-3:]), 0, 0)
+
     def exchange_and_compare(self, worker: str, outbox: Outbox, want: int, lost: int) -> None:
         inbox = self.wait(self.exchange_until_answered(worker, outbox, want, lost))
         refused, stale, dead_lettered = self.model.exchange(worker, outbox)
@@ -310,7 +365,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert inbox.stale == stale
         assert inbox.dead_lettered == dead_lettered
         assert inbox.paces == {slot: self.model.pace(slot) for slot in outbox.paces}
-        self.model.leased(worker, inbox.leases, want)
+        self.model.leased(worker, inbox.leases, want, outbox.spares)
         self.model.check_inbox(inbox)
         self.leases += [lease.held for lease in inbox.leases]
 

@@ -13,8 +13,8 @@ from importlib.resources import files
 from scrapy_durable.frontier.redis_server import FIXED_KEYS, STATE_VERSION
 from scrapy_durable.frontier.sqlite_file import SCHEMA_VERSION
 
-SQLITE = (6, "22ec384ee46ee61d")
-REDIS = ("5", "194ea46c3b0a3f31")
+SQLITE = (7, "11973f314b284555")
+REDIS = ("7", "304a5e693218a3c0")
 
 
 def text(*path: str) -> str:

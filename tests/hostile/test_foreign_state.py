@@ -79,7 +79,7 @@ def test_a_crawl_of_a_foreign_name_is_not_joined_and_nothing_is_written(
     assert "which none of ours has" in run.log
     assert "\x1b" not in run.log
     assert len(run.log) < 5000
-    assert not list(tmp_path.rglob("batches"))
+    assert not list(tmp_path.rglob("crawls"))
     assert not (tmp_path.parent / "elsewhere").exists()
 
 

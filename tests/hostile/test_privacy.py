@@ -48,7 +48,7 @@ def test_what_a_crawl_writes_is_private_or_its_groups(
     roots = (run.output_dir, tmp_path / "job", tmp_path / "feeds")
     assert modes(*roots) == {"directories": {directories}, "files": {files}, "databases": {databases}}
     assert modes(tmp_path / "log")["files"] == {files}
-    assert list((run.output_dir / "spool").rglob("*")), "nothing waits"
+    assert list(run.output_dir.rglob("*.position")), "nothing waits"
 
 
 def test_what_shall_not_be_kept_is_nowhere(site: StandIn, start: Start, tmp_path: Path) -> None:

@@ -324,3 +324,16 @@ def test_any_item_comes_back_as_it_was(item: dict[str, Any]) -> None:
 def test_no_bytes_do_anything_but_make_an_item_or_an_error(data: bytes) -> None:
     with contextlib.suppress(CodecError):
         CODEC.decode(data)
+
+
+def test_a_class_is_looked_for_once_however_many_items_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    classes, looked = SpiderClasses(logs.ShopSpider), []
+    find = classes.find
+    monkeypatch.setattr(classes, "find", lambda name: (looked.append(name), find(name))[1])
+    names = {classes.name_of(logs.ShopSpider) for _ in range(3)}
+    assert names == set(looked)
+    assert len(looked) == 1
+    for _ in range(2):  # it may be found later
+        with pytest.raises(CodecError):
+            classes.name_of(elsewhere.Enriched)
+    assert len(looked) == 3

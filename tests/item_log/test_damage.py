@@ -210,7 +210,7 @@ def test_a_piece_that_does_not_follow_the_one_before_is_an_error(tmp_path: Path)
     path = segments(tmp_path)[0]
     pieces = (records.Piece(records.NOWHERE, 0, 1), records.Piece((1, 5), 3, 1))
     for piece in pieces:
-        record = records.pack(records.PIECE, 1, records.pack_piece(piece, [b"1"]))
+        record = records.pack(records.PIECE, 1, b"".join(records.pack_piece(piece, [b"1"])))
         commit = records.pack(records.COMMIT, 0, records.pack_commit(path.stat().st_size))
         path.write_bytes(path.read_bytes() + record + commit)
     with pytest.raises(ItemLogDamaged, match="contradicts the items of lease 1"):

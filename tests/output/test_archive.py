@@ -1,37 +1,59 @@
-"""What is committed is whole or absent, and `cars.json` is made from it one record at a time."""
+"""What is flushed counts, and `cars.json` is made from it one record at a time."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
 import resource
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carscraper.items import Car, OddSpec, PageRead, Removal, SetAside
 from carscraper.output import archive as module
-from carscraper.output.archive import CARS, LEDGER, Archive
+from carscraper.output.archive import CARS, Archive
+from carscraper.output.entries import decode, encode_car
+from carscraper.stores.backlog import entries_behind
 from scrapy_durable import disk
 from scrapy_durable.disk import write_atomically
+from scrapy_durable.exceptions import ItemLogDamaged
+from scrapy_durable.item_log import segments_in
 
 
-def line(listing_id: str, price: int = 1, specs: bool = True, at: int = 0, url: str = "") -> bytes:
-    """A record as the pipeline writes it, read at that millisecond."""
+def car(listing_id: str, price: int = 1, specs: bool = True, at: int = 0, url: str = "") -> Car:
+    """Read at that millisecond."""
     groups = [{"title": "Summary", "attrs": []}] if specs else []
-    record = {
-        "id": listing_id,
-        "url": url,
-        "scraped_at": f"2026-11-20T10:15:00.{at:03d}Z",
-        "car_attrs": {"price": price},
-        "car_specs": groups,
-    }
-    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+    return Car(listing_id, url, f"2026-11-20T10:15:00.{at:03d}Z", {"price": price}, groups)
+
+
+def keep(archive: Archive, *cars: Car) -> None:
+    """Have them flushed."""
+    for one in cars:
+        archive.keep(one)
+    asyncio.run(archive.write())
+
+
+def record_in(one: Car) -> bytes:
+    """As it is published."""
+    return one.record_parts[1]
+
+
+@contextmanager
+def worker(output_dir: Path, name: str, **options: Any) -> Iterator[Archive]:
+    """Another process of the crawl."""
+    other = Archive(output_dir, "crawl-1", name, **options)
+    other.open(resumable=True)
+    yield other
+    other.close()
 
 
 @pytest.fixture
@@ -57,9 +79,9 @@ def prices(archive: Archive) -> dict[object, object]:
 
 
 def test_each_id_is_published_once_with_the_record_that_was_read_last(archive: Archive) -> None:
-    archive.commit(CARS, [line("1", 12, at=2), line("2", 20), line("1", 11, at=1)])
-    archive.commit(CARS, [line("3", 30), line("1", 13, at=3)])
-    archive.commit(CARS, [line("1", 19, at=0)])
+    keep(archive, car("1", 12, at=2), car("2", 20), car("1", 11, at=1))
+    keep(archive, car("3", 30), car("1", 13, at=3))
+    keep(archive, car("1", 19, at=0))
     assert prices(archive) == {"1": 13, "2": 20, "3": 30}
 
 
@@ -67,15 +89,15 @@ def test_each_id_is_published_once_with_the_record_that_was_read_last(archive: A
 def test_of_two_read_in_one_millisecond_the_same_one_counts_whoever_came_first(
     archive: Archive, turned: bool
 ) -> None:
-    lines = [line("1", 10), line("1", 11), line("1", 10)]
+    lines = [car("1", 10), car("1", 11), car("1", 10)]
     for one in reversed(lines) if turned else lines:
-        archive.commit(CARS, [one, line("2")])
+        keep(archive, one, car("2"))
     assert prices(archive) == {"1": 11, "2": 1}
 
 
 def test_a_url_that_looks_like_the_time_of_a_record_is_not_taken_for_it(archive: Archive) -> None:
     trap = '","scraped_at":"9999","'
-    archive.commit(CARS, [line("1", 10, at=1, url=trap), line("1", 11, at=2)])
+    keep(archive, car("1", 10, at=1, url=trap), car("1", 11, at=2))
     assert prices(archive) == {"1": 11}
 
 
@@ -83,23 +105,24 @@ def test_a_url_that_looks_like_the_time_of_a_record_is_not_taken_for_it(archive:
     batches=st.lists(
         st.lists(st.tuples(st.integers(1, 6), st.integers(0, 3), st.integers(0, 2)), min_size=1), max_size=6
     ),
-    piece=st.integers(1, 400),
+    segment_bytes=st.integers(1, 2000),
 )
-def test_whatever_is_committed_is_published_line_by_line(
-    batches: list[list[tuple[int, int, int]]], piece: int, tmp_path_factory: pytest.TempPathFactory
+def test_whatever_is_flushed_is_published_line_by_line(
+    batches: list[list[tuple[int, int, int]]], segment_bytes: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Records of few listings, in any order, of any age, and the file written in pieces of any size."""
+    """Records of few listings, in any order, of any age, in segments of any size."""
     archive = Archive(tmp_path_factory.mktemp("output"), "crawl-1", "worker-a")
-    archive.open(resumable=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_SEGMENT_BYTES", segment_bytes)
+        archive.open(resumable=True)
     newest: dict[int, tuple[int, bytes]] = {}
     for batch in batches:
-        lines = [line(str(listing), price, at=at, url="a\nb") for listing, price, at in batch]
-        archive.commit(CARS, lines)
-        for (listing, _, at), text in zip(batch, lines, strict=True):
+        cars = [car(str(listing), price, at=at, url="a\nb") for listing, price, at in batch]
+        keep(archive, *cars)
+        for (listing, _, at), one in zip(batch, cars, strict=True):
+            text = record_in(one)
             newest[listing] = max(newest.get(listing, (at, text)), (at, text))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_PIECE", piece)
-        archive.publish(archive.kept(), complete=True)
+    archive.publish(archive.kept(), complete=True)
     archive.close()
     text = (archive.output_dir / "cars.json").read_bytes()
     json.loads(text)
@@ -114,93 +137,158 @@ def test_an_empty_crawl_is_published_as_an_empty_array(archive: Archive) -> None
     assert published(archive) == []
 
 
-def test_who_committed_when_does_not_matter(
-    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A listing that waited for its specification is committed after a newer reading of it."""
-    times = iter([1_000_000_001_000_000_000, 1_000_000_000_000_000_000])
-    monkeypatch.setattr(module.time, "time_ns", lambda: next(times))
-    archive.commit(CARS, [line("1", 10, at=1)])
-    Archive(tmp_path, "crawl-1", "worker-A").commit(CARS, [line("1", 11, at=2)])
+@pytest.mark.parametrize("first", ["worker-A", "worker-b"])
+def test_who_was_first_does_not_matter(archive: Archive, tmp_path: Path, first: str) -> None:
+    """A listing that waited for its specification is logged after a newer reading of it."""
+    keep(archive, car("1", 10, at=1))
+    with worker(tmp_path, first, clock=lambda: 1_000_000_000.0) as other:
+        keep(other, car("1", 11, at=2))
     assert prices(archive) == {"1": 11}
 
 
-def test_two_workers_never_overwrite_each_other(
-    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_two_workers_that_begin_at_once_never_overwrite_each_other(tmp_path: Path) -> None:
+    with (
+        worker(tmp_path, "worker-a", clock=lambda: 5.0) as one,
+        worker(tmp_path, "worker-b", clock=lambda: 5.0) as other,
+    ):
+        keep(one, car("1"))
+        keep(one, car("2"))
+        keep(other, car("3"))
+        assert {record["id"] for record in published(one)} == {"1", "2", "3"}
+
+
+def test_what_was_not_flushed_is_no_part_of_it(archive: Archive) -> None:
+    """What a process leaves that is killed while it writes."""
+    keep(archive, car("1"))
+    (segment,) = segments_in(archive.own_directory / CARS)
+    whole = segment.read_bytes()
+    keep(archive, car("2"))
+    flushed = segment.read_bytes()
+    for size in range(len(whole), len(flushed)):
+        segment.write_bytes(flushed[:size])
+        assert list(archive.kept().listings) == ["1"], size
+    segment.write_bytes(flushed)
+    assert list(archive.kept().listings) == ["1", "2"]
+
+
+def test_a_byte_that_has_changed_since_is_named_with_its_file(archive: Archive) -> None:
+    keep(archive, car("1"))
+    (segment,) = segments_in(archive.own_directory / CARS)
+    before = segment.read_bytes()
+    keep(archive, car("2"))
+    damaged = bytearray(segment.read_bytes())
+    damaged[before.index(b'"price":') + 8] ^= 1
+    segment.write_bytes(damaged)
+    with pytest.raises(ItemLogDamaged, match=str(segment)):
+        archive.kept()
+
+
+def test_a_segment_that_is_missing_is_named(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SEGMENT_BYTES", 1)
+    with worker(archive.output_dir, "worker-b") as other:
+        for number in range(3):
+            keep(other, car(str(number)))
+        first, second, third = segments_in(other.own_directory / CARS)
+        assert len(archive.kept().listings) == 3
+        content = second.read_bytes()
+        second.unlink()
+        with pytest.raises(ItemLogDamaged, match="the segment before it is missing"):
+            archive.kept()
+        second.write_bytes(content[:-1])
+        with pytest.raises(ItemLogDamaged, match="the file ends here"):
+            archive.kept()
+        second.write_bytes(content)
+        first.unlink()
+        with pytest.raises(ItemLogDamaged, match="the segment before it is missing"):
+            archive.kept()
+        assert third.exists()
+
+
+def test_the_position_of_a_record_is_found_again_in_whatever_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.time, "time_ns", lambda: 5_000_000)
-    other = Archive(tmp_path, "crawl-1", "worker-b")
-    paths = [archive.commit(CARS, [line("1")]), archive.commit(CARS, [line("2")])]
-    paths.append(other.commit(CARS, [line("3")]))
-    assert len(set(paths)) == 3
-    assert {record["id"] for record in published(archive)} == {"1", "2", "3"}
+    monkeypatch.setattr(module, "_SEGMENT_BYTES", 600)
+    with worker(tmp_path, "worker-b") as archive:
+        for number in range(12):
+            keep(archive, car(str(2 * number)), car(str(2 * number + 1)))
+        assert len(segments_in(archive.own_directory / CARS)) > 2
+        for records in range(25):
+            position = archive.position_of(records)
+            behind = [entry for _, entry in entries_behind(archive.own_directory, position)]
+            assert [decode(entry).id for entry in behind] == [str(n) for n in range(records, 24)]
 
 
-def test_torn_temporary_files_are_ignored(archive: Archive) -> None:
-    archive.commit(CARS, [line("1")])
-    torn = archive.directory / ".00000000000009-worker-a-000002.cars.jsonl.77.tmp"
-    torn.write_bytes(line("2")[:20])
-    (archive.directory / ".00000000000009-worker-a-000003.cars.jsonl").write_bytes(b"torn")
-    assert [record["id"] for record in published(archive)] == ["1"]
+def test_whoever_knows_that_a_record_is_flushed_finds_its_segment(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also between two steps of the flush that has begun the segment."""
+    monkeypatch.setattr(archive.cars._writer, "_segment_bytes", 1)
+    looked: set[int] = set()
+
+    async def look(write: Coroutine[Any, Any, None]) -> None:
+        writing = asyncio.ensure_future(write)
+        while not writing.done():
+            await asyncio.sleep(0)
+            flushed = archive.flushed
+            behind = entries_behind(archive.own_directory, archive.position_of(flushed))
+            found = [decode(entry).id for _, entry in behind]
+            assert found == [str(number) for number in range(flushed, flushed + len(found))]
+            looked.add(flushed)
+        await writing
+
+    for number in range(6):
+        archive.keep(car(str(number)))
+        if number % 2:
+            asyncio.run(look(archive.write()))
+    assert looked >= {2, 4}
 
 
 def test_the_newest_record_says_whether_a_listing_is_without_specs(archive: Archive) -> None:
-    archive.commit(CARS, [line("1", specs=False), line("2", specs=False), line("3")])
-    archive.commit(CARS, [line("1", specs=True, at=1), line("3", specs=False, at=1)])
+    keep(archive, car("1", specs=False), car("2", specs=False), car("3"))
+    keep(archive, car("1", specs=True, at=1), car("3", specs=False, at=1))
     assert archive.kept().without_specs == 2
 
 
 def test_the_ledger_comes_back_in_order_and_is_no_record(archive: Archive) -> None:
-    for number in range(3):
-        archive.commit(LEDGER, [b'{"kind":"PageRead","item":%d}\n' % number])
-    archive.commit(CARS, [line("1")])
-    assert [entry["item"] for entry in archive.ledger()] == [0, 1, 2]
-    assert list(archive.kept().newest) == ["1"]
+    noted = [
+        PageRead(1, 0, 20, 71_290, ["1", "2"], 0, specs=["a/2020"], deviations={"data[*].x": {"n": 1}}),
+        OddSpec("a/2020", {"data.y": {"n": 2}}),
+        SetAside("https://site/page", "data[0].attributes.code", "is no text: 5", "3"),
+    ]
+    for item in noted:
+        archive.note(item)
+    keep(archive, car("1"))
+    assert list(archive.ledger()) == noted
+    assert list(archive.kept().listings) == ["1"]
 
 
-@pytest.mark.parametrize("step", ["fsync", "replace", "write"])
-def test_a_disk_that_refuses_leaves_the_file_absent_and_the_older_ones_whole(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch, step: str
+def test_a_removal_is_logged_once_and_is_no_record(archive: Archive) -> None:
+    keep(archive, car("1"))
+    removal = Removal(["1"], "2026-11-20T10:15:00.123Z", "2026-11-20T11:15:00.123Z")
+    assert [archive.keep_removal(removal), archive.keep_removal(replace(removal))] == [2, 2]
+    keep(archive)
+    behind = [entry for _, entry in entries_behind(archive.own_directory, archive.position_of(1))]
+    assert [decode(entry) for entry in behind] == [removal]
+    assert list(archive.kept().listings) == ["1"]
+
+
+def test_a_disk_that_refuses_costs_nothing_that_was_flushed_and_the_next_write_has_it_all(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive.commit(CARS, [line("1")])
-    before = sorted(archive.directory.iterdir())
+    keep(archive, car("1"))
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    def refusing_lines() -> Iterator[bytes]:
-        yield line("2")
-        refuse()
-
     with monkeypatch.context() as patch:
-        if step == "fsync":
-            patch.setattr(os, "fsync", refuse)
-        elif step == "replace":
-            patch.setattr(Path, "replace", refuse)
-        lines = refusing_lines() if step == "write" else [line("2")]
-        with pytest.raises(OSError, match="No space"):
-            archive.commit(CARS, lines)  # type: ignore[arg-type]
-    assert sorted(archive.directory.iterdir()) == before
-    archive.commit(CARS, [line("2")])
-    assert [record["id"] for record in published(archive)] == ["1", "2"]
-
-
-def test_when_the_directory_cannot_be_synced_the_caller_is_told_and_the_file_is_whole(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second fsync of a commit is the directory's."""
-    real, calls = os.fsync, []
-
-    def refuse_the_second(descriptor: int) -> None:
-        calls.append(descriptor)
-        if len(calls) == 2:
-            raise OSError(errno.EIO, "Input/output error")
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", refuse_the_second)
-    with pytest.raises(OSError, match="Input/output"):
-        archive.commit(CARS, [line("1")])
-    assert list(archive.kept().newest) == ["1"]
+        patch.setattr(os, "fdatasync", refuse)
+        archive.keep(car("2"))
+        with pytest.raises(OSError, match="No space") as refused:
+            asyncio.run(archive.write())
+        assert refused.value.filename == str(segments_in(archive.own_directory / CARS)[0])
+    assert list(archive.kept().listings) == ["1"]
+    keep(archive, car("3"))
+    assert list(archive.kept().listings) == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("block", [4096, 1000, 4 << 20])
@@ -266,7 +354,7 @@ def test_ending_a_crawl_removes_abandoned_ones_and_leaves_those_that_run_or_can_
     )
     for archive, can_go_on in ((killed, False), (ended, True), (resumable, True), (running, False)):
         archive.open(resumable=can_go_on)
-        archive.commit(CARS, [line("1")])
+        keep(archive, car("1"))
     ended.end()
     for archive in (killed, ended, resumable):
         archive.close()
@@ -274,7 +362,7 @@ def test_ending_a_crawl_removes_abandoned_ones_and_leaves_those_that_run_or_can_
     last = Archive(tmp_path, "crawl-last", "worker")
     last.open(resumable=False)
     last.end()
-    assert {path.name for path in (tmp_path / "batches").iterdir()} == {
+    assert {path.name for path in (tmp_path / "crawls").iterdir()} == {
         "crawl-resumable",
         "crawl-running",
         "crawl-last",
@@ -284,14 +372,14 @@ def test_ending_a_crawl_removes_abandoned_ones_and_leaves_those_that_run_or_can_
 
 
 @pytest.mark.parametrize("complete", [False, True])
-def test_the_batches_of_the_last_complete_crawl_go_with_the_next_complete_one_only(
+def test_what_the_last_complete_crawl_has_kept_goes_with_the_next_complete_one_only(
     tmp_path: Path, complete: bool
 ) -> None:
     """Whether it came to its end or died after it was published."""
     for name in ("whole", "died"):
         earlier = Archive(tmp_path, f"crawl-{name}", "worker")
         earlier.open(resumable=False)
-        earlier.commit(CARS, [line("1")])
+        keep(earlier, car("1"))
         earlier.publish(earlier.kept(), complete=True)
         if name == "whole":
             earlier.end()
@@ -301,12 +389,12 @@ def test_the_batches_of_the_last_complete_crawl_go_with_the_next_complete_one_on
     last.publish(last.kept(), complete=complete)
     last.end()
     last.close()
-    left = {path.name for path in (tmp_path / "batches").iterdir()}
+    left = {path.name for path in (tmp_path / "crawls").iterdir()}
     assert left == ({"crawl-last"} if complete else {"crawl-whole", "crawl-died", "crawl-last"})
 
 
 def test_a_directory_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
-    strange = tmp_path / "batches" / "holiday"
+    strange = tmp_path / "crawls" / "holiday"
     strange.mkdir(parents=True)
     (strange / "photo.jpg").write_bytes(b"...")
     last = Archive(tmp_path, "crawl-last", "worker")
@@ -316,7 +404,31 @@ def test_a_directory_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     assert (strange / "photo.jpg").exists()
 
 
-def test_a_line_that_is_no_record_is_refused_by_its_beginning(archive: Archive) -> None:
-    archive.commit(CARS, [b'{"ID":"1"}\n'])
+@pytest.mark.parametrize("key", ["mongo", "postgres"])
+def test_what_a_database_has_not_got_stays_until_it_has(tmp_path: Path, key: str) -> None:
+    """Of a crawl that has ended, and of one that was killed."""
+    for number, ends in enumerate((True, False)):
+        earlier = Archive(tmp_path, f"crawl-{number}", "worker")
+        earlier.open(resumable=False)
+        keep(earlier, car("1"))
+        (earlier.own_directory / f"{key}.position").write_bytes(b"{}")
+        if ends:
+            earlier.end()
+        earlier.close()
+    last = Archive(tmp_path, "crawl-last", "worker")
+    last.open(resumable=False)
+    last.end()
+    assert {path.name for path in (tmp_path / "crawls").iterdir()} == {"crawl-0", "crawl-1", "crawl-last"}
+    for position in tmp_path.rglob("*.position"):
+        position.unlink()
+    last.end()
+    last.close()
+    assert {path.name for path in (tmp_path / "crawls").iterdir()} == {"crawl-last"}
+
+
+def test_a_record_that_is_none_of_ours_is_refused_by_its_beginning(archive: Archive) -> None:
+    entry = encode_car(car("1")).replace(b'{"id":"1"', b'{"ID":"1"')
+    archive.cars.append_encoded(0, entry)
+    asyncio.run(archive.write())
     with pytest.raises(ValueError, match="not a record of ours"):
         archive.kept()

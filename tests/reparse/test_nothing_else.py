@@ -118,7 +118,6 @@ def state(house: House, jobdir: Path | None) -> dict[str, Any]:
     if house.server is None:
         assert jobdir is not None
         files = [path for path in jobdir.rglob("*") if path.is_file()]
-        files += (house.output_dir / "batches").rglob("*resumable*")
         return {str(path): path.read_bytes() for path in files}
     with house.server.client() as client:
         return {
@@ -149,7 +148,7 @@ def test_when_it_is_stopped_cars_json_is_as_it_was(
     pipelines = {
         "tests.reparse.pipelines.Slow": 100,
         "tests.reparse.pipelines.Notebook": 200,
-        "carscraper.pipelines.json_batches.JsonBatchesPipeline": 900,
+        "carscraper.pipelines.item_log.ItemLogPipeline": 900,
     }
     notebook = tmp_path / "notebook"
     run = file_house.reparse(

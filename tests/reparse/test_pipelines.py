@@ -12,7 +12,7 @@ from tests.reparse.conftest import SECONDS, House
 from tests.standin import StandIn
 
 LISTINGS = 80
-JSON = {"carscraper.pipelines.json_batches.JsonBatchesPipeline": 900}
+JSON = {"carscraper.pipelines.item_log.ItemLogPipeline": 900}
 
 
 def among(house: House, tmp_path: Path, name: str, place: int = 500) -> dict[str, dict[str, object]]:

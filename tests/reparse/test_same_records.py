@@ -56,11 +56,20 @@ def test_however_often_it_is_done(file_house: House, stand_in: Callable[..., Sta
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["limit=45"], ["limit=100000"], ["make=Toyota", "year=2005-2020"], ["keyword=zeppelin"]],
+    ("store", "arguments"),
+    [
+        ("file", ["limit=45"]),
+        ("redis", ["limit=100000"]),
+        ("redis", ["make=Toyota", "year=2005-2020"]),
+        ("file", ["keyword=zeppelin"]),
+    ],
     ids=str,
 )
-def test_a_search(house: House, stand_in: Callable[..., StandIn], arguments: list[str]) -> None:
+def test_a_search(
+    store: str, arguments: list[str], start_house: Callable[[str], House], stand_in: Callable[..., StandIn]
+) -> None:
+    """In one of the stores each: what they hold, they hold alike (`tests/responses/test_contract.py`)."""
+    house = start_house(store)
     words = [word for argument in arguments for word in ("-a", argument)]
     site = stand_in(LISTINGS)
     crawled = house.crawl(site, *words, settings={"CARS_PAGE_SIZE": PAGE})

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 from urllib.request import urlopen
 
+from scrapy_durable.responses.packing import Packer
 from tests.reparse.conftest import SECONDS, House
 from tests.standin import StandIn
 
@@ -139,11 +140,10 @@ def test_a_page_that_this_release_does_not_read_is_named(
     file_house: House, stand_in: Callable[..., StandIn]
 ) -> None:
     file_house.crawled(stand_in(120), settings={"CARS_PAGE_SIZE": 20})
+    body = Packer().pack(b'{"errors": [{"detail": "not found"}]}')
     with closing(sqlite3.connect(file_house.output_dir / "responses.sqlite")) as connection, connection:
-        (body,) = connection.execute(
-            "SELECT body FROM response WHERE instr(key, '/specs') OR crawl_id IS NULL"
-        ).fetchone()
-        connection.execute("UPDATE response SET body = ? WHERE instr(key, '/001/000000060/')", (body,))
+        damage = "UPDATE response SET body = ? WHERE instr(key, '/001/000000060/')"
+        assert connection.execute(damage, (body,)).rowcount == 1
     run = file_house.reparse()
     assert run.wait(SECONDS) == 1, run.log
     found: dict[str, Any] = run.run_json()

@@ -246,6 +246,47 @@ def test_damage_to_what_is_derived_leaves_the_answer(tmp_path, damaged):
     assert (found.body, found.derived) == (b"body", b"")
 
 
+def test_an_answer_that_a_damaged_index_leads_to_is_none_of_that_key(tmp_path):
+    """SQLite has no checksums: one bit, and the index has another answer's row under a key."""
+    path = tmp_path / "responses.sqlite"
+    keys = ["car-a/2017", "car-b/2017", "car-c/2017"]
+
+    async def with_store(scenario):
+        store = SqliteResponseStore(path)
+        await store.open()
+        try:
+            return await scenario(store)
+        finally:
+            await store.close()
+
+    async def put_all(store):
+        for key in keys:
+            await store.put(key, 200, URL, key.encode(), derived=key.encode())
+
+    async def bodies(store):
+        return {key: one.body for key, one in (await store.get_many(keys, math.inf)).items()}
+
+    asyncio.run(with_store(put_all))
+    data = path.read_bytes()
+    entry, of_another_row = b"car-c/2017\x03", b"car-c/2017\x02"
+    assert data.count(entry) == 1, "the entry of the index: the key, and the number of its row"
+    path.write_bytes(data.replace(entry, of_another_row))
+    assert asyncio.run(with_store(bodies)) == {key: key.encode() for key in keys[:2]}
+
+
+def test_what_was_derived_of_a_body_that_is_rewritten_goes_with_it(tmp_path):
+    async def scenario():
+        store = SqliteResponseStore(tmp_path / "responses.sqlite")
+        await store.open()
+        await store.put("page/1", 200, URL, b"old", crawl_id="a", derived=b"of the old one")
+        assert await store.rewrite("a", "page/1", b"new")
+        found = [(stored.body, stored.derived) async for stored in store.iterate("a")]
+        await store.close()
+        return found
+
+    assert asyncio.run(scenario()) == [(b"new", b"")]
+
+
 def test_a_file_of_an_earlier_release_is_used_as_it_is_and_by_both(tmp_path):
     path = tmp_path / "responses.sqlite"
     opened(path)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.any_project.project import environment
 from tests.crawling import HANGS
+from tests.fork_server import start
 
 SPIDER = """
 import scrapy
@@ -47,7 +48,7 @@ def make_project(path: Path, settings: str = "", spider: str = SPIDER) -> Path:
 
 def start_in(project: Path, *command: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
     """A command that runs."""
-    return subprocess.Popen(
+    return start(
         [sys.executable, "-m", "scrapy", *command],
         cwd=project,
         env={**environment(sys.executable), **(env or {})},

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from carscraper.items import Car
-from carscraper.stores.pending import BATCH_BYTES, Pending, Removal
+from carscraper.items import Car, Removal
+from carscraper.stores.pending import BATCH_BYTES, Pending
 from carscraper.stores.record import Draft, Records
 
 MB = 2**20
@@ -18,7 +18,7 @@ def test_many_small_ones_are_counted() -> None:
     for number in range(12):
         assert pending.fills_batch is (number >= 3)
         assert pending.has_room
-        pending.add(draft(10), float(number))
+        pending.add(draft(10), float(number), number)
     assert not pending.has_room
     assert pending.oldest == 0.0
     assert [len(pending.next_batch()), len(pending)] == [3, 12]
@@ -30,11 +30,11 @@ def test_many_small_ones_are_counted() -> None:
 def test_few_large_ones_are_weighed() -> None:
     pending = Pending(batch_size=500)
     for _ in range(3):
-        pending.add(draft(MB), 0.0)
+        pending.add(draft(MB), 0.0, 1)
     assert not pending.fills_batch
     assert len(pending.next_batch()) == 3
     for _ in range(5):
-        pending.add(draft(MB), 0.0)
+        pending.add(draft(MB), 0.0, 1)
     assert pending.fills_batch
     assert not pending.has_room
     assert len(pending.next_batch()) == 3
@@ -46,8 +46,8 @@ def test_few_large_ones_are_weighed() -> None:
 
 def test_one_that_is_larger_than_a_batch_is_a_batch() -> None:
     pending = Pending(batch_size=500)
-    pending.add(draft(BATCH_BYTES), 0.0)
-    pending.add(Removal([], "", ""), 0.0)
+    pending.add(draft(BATCH_BYTES), 0.0, 1)
+    pending.add(Removal([], "", ""), 0.0, 2)
     assert len(pending.next_batch()) == 1
     pending.drop_first()
     assert len(pending.next_batch()) == 1

@@ -4,7 +4,7 @@
 BEGIN IMMEDIATE;
 CREATE TABLE first (
     key     TEXT PRIMARY KEY,
-    segment INTEGER NOT NULL,  -- of the log: behind the acceptance of the item's lease
+    segment INTEGER NOT NULL,  -- of the log: behind the acceptance of the item's lease; 0: it is in another worker's log
     offset  INTEGER NOT NULL,  -- in bytes, in that segment
     number  INTEGER NOT NULL   -- among the items of the lease, from 0
 ) WITHOUT ROWID;

@@ -1,7 +1,7 @@
 -- The keys of a crawl, and how its records are written down. Put in front of every script.
 --
 -- All keys share the hash tag `{prefix}`, and every script gets all of these, in this order; scripts that touch
--- the seen set or a verdict get those keys behind them. Times are microseconds since the epoch by the server's clock.
+-- the seen set, claims to items or a verdict get those keys behind them. Times are microseconds since the epoch by the server's clock.
 --
 --  1 crawl      hash    id, version (of the state, see VERSION), identity (what the crawl is of, in words), nonce (of who began it), token, arrival, turn (last ones given), stale (messages refused),
 --                       finisher (worker that may finish it), forgetting (id of a crawl that is being removed)
@@ -35,6 +35,7 @@
 -- 27 arrivals   zset    the seconds that `ages` has, by themselves: the first is that of the oldest that waits
 -- 28 shares     hash    "<slot>:<worker>" to how many of the slot's leases in flight are the worker's
 -- 29 asking     zset    workers that were given less than they asked for, by when that was
+-- 30 parts      hash    name to what a worker has left for the end of the crawl
 --
 -- A slot that may have something ready is in exactly one place: in `rotation`, in `held`, or nowhere because it is at its
 -- cap, until one of its leases is no longer in flight. So its pause and its turn never get in each other's way.
@@ -47,12 +48,12 @@ local OVERDUE, LEASES, DEADLINES, IN_FLIGHT, ROTATION, HELD = KEYS[7], KEYS[8], 
 local PAUSED, DEAD, DEATHS, TALLY, AGES = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local WORKERS, REPLIES, LIMITS, PACES, GAPS = KEYS[18], KEYS[19], KEYS[20], KEYS[21], KEYS[22]
 local REPORTS, LOGS, ACCEPTED, REASONS, ARRIVALS = KEYS[23], KEYS[24], KEYS[25], KEYS[26], KEYS[27]
-local SHARES, ASKING = KEYS[28], KEYS[29]
-local FIXED = 29
+local SHARES, ASKING, PARTS = KEYS[28], KEYS[29], KEYS[30]
+local FIXED = 30
 
 -- The version of all that is kept here, payloads included: raised by one with each change of it. A crawl of another one is refused,
 -- so the key `crawl` with its fields `id` and `version` is the same in every version. One that has none is of version 0.
-local VERSION = '5'
+local VERSION = '7'
 
 local HOUR = 3600 * 1000000
 local DECADE = 10 * 365 * 24 * HOUR

@@ -36,6 +36,12 @@ ON CONFLICT (crawl_id) DO UPDATE SET verdict = excluded.verdict, expires = exclu
 -- :verdict What was published for a crawl and has not expired.
 SELECT verdict FROM verdict WHERE crawl_id = ? AND expires > ?;
 
+-- :leave_part Something for the end of the crawl.
+INSERT INTO part (name, content) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET content = excluded.content;
+
+-- :part What was left under a name.
+SELECT content FROM part WHERE name = ?;
+
 -- :withdraw The verdict of an earlier end of the same crawl.
 DELETE FROM verdict WHERE crawl_id = ?;
 

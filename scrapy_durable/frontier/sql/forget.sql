@@ -36,3 +36,6 @@ DELETE FROM log;
 
 -- :accepted Tokens remembered for them.
 DELETE FROM accepted;
+
+-- :part What was left for the end.
+DELETE FROM part;

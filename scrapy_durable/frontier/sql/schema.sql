@@ -5,7 +5,7 @@
 -- Times are seconds since the epoch; durations are seconds.
 
 PRAGMA application_id = 0x63617266;  -- "carf"
-PRAGMA user_version = 6;
+PRAGMA user_version = 7;
 
 -- The crawl: one row, or none when no crawl has begun or the last one was forgotten.
 CREATE TABLE crawl (
@@ -128,6 +128,12 @@ CREATE TABLE accepted (
     id    INTEGER PRIMARY KEY,              -- order of acceptance
     token INTEGER NOT NULL UNIQUE,
     log   TEXT NOT NULL
+);
+
+-- What workers have left for the end of the crawl.
+CREATE TABLE part (
+    name    TEXT PRIMARY KEY,
+    content BLOB NOT NULL
 );
 
 -- Verdicts outlive their crawl, for a time.

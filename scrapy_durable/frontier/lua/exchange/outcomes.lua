@@ -49,7 +49,7 @@ do
         if not lease then return end
         local _, _, _, state, ends, slot = unpack_lease(lease)
         if state ~= SPARE then return end
-        count_in_flight(slot, worker, 1)
+        count_in_flight(slot, holder_of(lease), 1)
         rewrite(message[1], lease, 0, ends)
     end
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from scrapy_durable.engine import extensions, item_pipelines
+from scrapy_durable.engine import downloader_middlewares, extensions, item_pipelines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class DurableStore(Protocol):
-    """An item pipeline, or an extension, that keeps what requests have brought.
+    """An item pipeline, an extension or a downloader middleware that keeps what requests have brought.
 
     It numbers what it receives: 1, 2, 3, …. A request whose items were among the first `received`
     of every store is acknowledged once every store's `durable` has reached that number. It has to get there by itself,
@@ -71,8 +71,8 @@ class RemoteStore(Protocol):
 
 
 def durable_stores(crawler: Crawler) -> list[DurableStore]:
-    """The stores among the item pipelines and extensions of a running crawl."""
-    components = *item_pipelines(crawler), *extensions(crawler)
+    """The stores among the item pipelines, extensions and downloader middlewares of a running crawl."""
+    components = *item_pipelines(crawler), *extensions(crawler), *downloader_middlewares(crawler)
     return [store for store in components if isinstance(store, DurableStore)]
 
 

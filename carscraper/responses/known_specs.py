@@ -85,19 +85,19 @@ class KnownSpecs:
         found = self._kept.get(key)
         return found if found and found.fetched_at > since else None
 
+    def known(self, keys: Iterable[str], since: float) -> dict[str, KnownSpec]:
+        """Those of these that were fetched later than that."""
+        return {key: found for key in keys if (found := self.get(key, since)) is not None}
+
     async def look_up(
         self, store: ResponseStore, keys: Iterable[str], now: float, max_age: float
     ) -> tuple[dict[str, KnownSpec], int]:
         """Those that are known, or stored and not too old, and how many are stored and cannot be read. An answer is let
         go as soon as it is read: none is needed for long.
         """
-        found, unknown = dict[str, KnownSpec](), list[str]()
-        for key in dict.fromkeys(keys):
-            known = self.get(key, now - max_age)
-            if known is None:
-                unknown.append(key)
-            else:
-                found[key] = known
+        wanted = dict.fromkeys(keys)
+        found = self.known(wanted, now - max_age)
+        unknown = [key for key in wanted if key not in found]
         stored = await store.get_many(unknown, max_age) if unknown else {}
         made, unreadable = dict[str, tuple[float, bytes]](), 0
         while stored:

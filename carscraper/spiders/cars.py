@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 LOOK_UP = 64
-"""Listings whose specs are looked up at once: most of a page, and not more than memory holds of the largest specs."""
+"""Specs that are looked up at once: those of most pages, and not more than memory holds of the largest."""
 _SMALL_PAGE = 512 * 1024
 """Bytes of a page that need no weighing: what is made of it is no larger, and may be kept until its callback comes."""
 _SHARE = 128 * 1024
@@ -233,18 +233,16 @@ class CarsSpider(Spider):
     ) -> AsyncIterator[Car | Cars | OddSpec | Request]:
         """The cars of the listings whose specs are stored, a request for each spec that is not.
 
-        Cars take their time to be kept; specs that other pages have fetched meanwhile need no request any more.
+        Cars take their time to be kept; specs that other pages have fetched meanwhile are known, and need no request.
         """
         scraped_at = time_text(fetched_at)
         seen, missing = None, listings
         while missing and seen != (seen := self._stored_so_far()):
             unknown, missing = missing, []
-            for start in range(0, len(unknown), LOOK_UP):
-                part = unknown[start : start + LOOK_UP]
-                keys = [SpecKey(listing.code, listing.year).text for listing in part]
-                found = await self._look_up(keys)
+            for part in _by_specs(unknown):
+                found = await self._look_up([key for _, key in part], again=unknown is not listings)
                 cars = []
-                for listing, key in zip(part, keys, strict=True):
+                for listing, key in part:
                     spec = found.get(key)
                     if spec is None:
                         missing.append(listing)
@@ -277,9 +275,11 @@ class CarsSpider(Spider):
         number: int = self.crawler.stats.get_value("responses/stored", 0)
         return number
 
-    async def _look_up(self, keys: Iterable[str]) -> dict[str, KnownSpec]:
-        """The specs that are known or stored."""
+    async def _look_up(self, keys: list[str], *, again: bool) -> dict[str, KnownSpec]:
+        """The specs that are known or stored; only those that are known when the store has been asked."""
         store, max_age = response_store(self.crawler), self._config.spec_ttl
+        if again:
+            return self.known_specs.known(keys, self._now() - max_age)
         found, unreadable = await self.known_specs.look_up(store, keys, self._now(), max_age)
         if unreadable:
             self.crawler.stats.inc_value("responses/unreadable", unreadable)
@@ -360,6 +360,21 @@ class CarsSpider(Spider):
         if deviations and key not in self._odd_specs:
             self._odd_specs.add(key)
             yield OddSpec(key, deviations)
+
+
+def _by_specs(listings: list[Listing]) -> Iterator[list[tuple[Listing, str]]]:
+    """The listings in their order, with the keys of their specs, parted so that none has more than `LOOK_UP` specs."""
+    part: list[tuple[Listing, str]] = []
+    keys: set[str] = set()
+    for listing in listings:
+        key = SpecKey(listing.code, listing.year).text
+        if len(keys) == LOOK_UP and key not in keys:
+            yield part
+            part, keys = [], set()
+        keys.add(key)
+        part.append((listing, key))
+    if part:
+        yield part
 
 
 def _shares(rows: list[list[Any]]) -> Iterator[list[list[Any]]]:

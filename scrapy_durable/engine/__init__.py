@@ -130,6 +130,13 @@ def extensions(crawler: Crawler) -> Collection[Any]:
     return getattr(crawler.extensions, "middlewares", ())
 
 
+def downloader_middlewares(crawler: Crawler) -> Collection[Any]:
+    """The downloader middlewares, in their order. `engine.downloader.middleware.middlewares` is a tuple; a `DOWNLOADER`
+    of the project's own need not have it.
+    """
+    return getattr(getattr(crawler.engine.downloader, "middleware", None), "middlewares", ())
+
+
 def spider_middlewares(crawler: Crawler) -> Collection[Any]:
     """The spider middlewares, in their order. `engine.scraper.spidermw.middlewares` is a tuple."""
     return getattr(crawler.engine.scraper.spidermw, "middlewares", ())

@@ -18,6 +18,8 @@ from scrapy_durable.engine import downloading
 from scrapy_durable.exceptions import DurableError
 from scrapy_durable.identity import crawl_clock, crawl_identity
 from scrapy_durable.responses.build import build_response_store
+from scrapy_durable.responses.contract import StoredResponse
+from scrapy_durable.responses.keeping import Keeping, LastAnswers
 from scrapy_durable.signals import request_shares_download, shared_download_failed
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_durable.responses.contract import ResponseStore, StoredResponse
+    from scrapy_durable.responses.contract import ResponseStore
 
 logger = logging.getLogger(__name__)
 
@@ -77,12 +79,15 @@ class ResponseStoreMiddleware:
         self._crawler = crawler
         config = Config.from_settings(crawler.settings)
         self._max_age = config.responses_max_age
+        self._clock = crawl_clock(crawler)
         self._claim = min(_CLAIM, config.lease_seconds)
         self._keeps = config.responses_keep > 0
         self._crawl_id = ""
         self.store = store
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._owners: dict[str, Request] = {}
+        self._keeping = Keeping()
+        self._last = LastAnswers()
         crawler.signals.connect(self._open, signals.spider_opened)
         crawler.signals.connect(self._close, signals.spider_closed)
 
@@ -98,6 +103,20 @@ class ResponseStoreMiddleware:
         if store is None:
             raise NotConfigured
         return cls(crawler, store)
+
+    @property
+    def received(self) -> int:
+        """Answers that have been on their way into the store so far; see `DurableStore`."""
+        return self._keeping.received
+
+    @property
+    def durable(self) -> int:
+        """Those that have got there, or are lost."""
+        return self._keeping.durable
+
+    async def flush(self) -> None:
+        """Wait for those on their way."""
+        await self._keeping.flush()
 
     async def process_request(self, request: Request) -> Response | None:
         """The stored response; None when the caller has to ask the site. Raises `SharedDownloadFailed`."""
@@ -140,6 +159,8 @@ class ResponseStoreMiddleware:
         """What is stored; else whether this request is now the one that others here wait for, and whether it has the
         claim. Both are asked for at once: a store that is far away takes its time for each.
         """
+        if (last := self._last.get(key, self._clock() - self._max_age)) is not None:
+            return last, False, False
         if key in self._under_way:
             return await self.store.get(key, self._max_age), False, False
         self._under_way[key] = asyncio.get_running_loop().create_future()
@@ -173,24 +194,42 @@ class ResponseStoreMiddleware:
                 self._crawler.stats.inc_value("responses/refused")
                 await self.store.disclaim(key)
             else:
-                await self.store.put(
-                    key, response.status, response.url, response.body, derived=self._derived(response)
+                derived = self._derived(response)
+                answer = StoredResponse(
+                    key, response.status, response.url, self._clock(), response.body, derived
                 )
-                self._crawler.stats.inc_value("responses/stored")
+                self._last.add(answer)
+                await self._keeping.begin(self._put(answer))
         finally:
             self._let_others_go_on(key, request)
         return response
 
+    async def _put(self, answer: StoredResponse) -> None:
+        await self.store.put(
+            answer.key,
+            answer.status,
+            answer.url,
+            answer.body,
+            fetched_at=answer.fetched_at,
+            derived=answer.derived,
+        )
+        self._crawler.stats.inc_value("responses/stored")
+
     async def _keep(self, request: Request, response: Response) -> None:
-        fetched_at = request.meta[FETCHED_AT] = crawl_clock(self._crawler)()
+        fetched_at = request.meta[FETCHED_AT] = self._clock()
         if not self._keeps or response.flags or response.status != 200:
             return
         self._crawl_id = self._crawl_id or crawl_identity(self._crawler).crawl_id
         name = self._name_kept(request, response, fetched_at)
         if name is None:
             return  # the callback says so too, and has it asked for again
+        await self._keeping.begin(
+            self._put_page(StoredResponse(name, 200, response.url, fetched_at, response.body))
+        )
+
+    async def _put_page(self, page: StoredResponse) -> None:
         kept = await self.store.put(
-            name, 200, response.url, response.body, fetched_at=fetched_at, crawl_id=self._crawl_id
+            page.key, 200, page.url, page.body, fetched_at=page.fetched_at, crawl_id=self._crawl_id
         )
         self._crawler.stats.inc_value("responses/kept" if kept else "responses/kept_lost")
 
@@ -234,6 +273,7 @@ class ResponseStoreMiddleware:
             raise CloseSpider("response_store_unusable") from error
 
     async def _close(self, **_: Any) -> None:
+        await self.flush()
         await self.store.close()
 
 

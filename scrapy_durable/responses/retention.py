@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class Retention:
-    """Prunes the response store beside the beginning of a crawl, and at its end when it comes to that.
+    """Prunes the response store beside the beginning of a crawl, and beside its end when it comes to that.
 
     What is kept for a crawl goes `DURABLE_RESPONSES_KEEP` after the crawl's last answer, shared answers when no crawl
     that is kept can need them any more; and whatever does not fit into `DURABLE_RESPONSES_MAX_BYTES`. In between, a
@@ -39,8 +39,13 @@ class Retention:
         self._config = Config.from_settings(crawler.settings)
         self._store = store
         self._beginning: asyncio.Task[bool] | None = None
+        self._ending: asyncio.Task[int | None] | None = None
+        """The last pruning beside an end; the crawl may have gone on after that."""
+        self._put = 0
+        """Answers that this worker had put by then."""
         self._removed = 0
         crawler.signals.connect(self._opened, signals.spider_opened)
+        crawler.signals.connect(self._idle, signals.spider_idle)
         crawler.signals.connect(self._closed, signals.spider_closed)
 
     @classmethod
@@ -65,18 +70,35 @@ class Retention:
         await self._prune()
         return True
 
+    def _idle(self) -> None:
+        """Nothing is left to do: prune while the crawl is being finished. Again, if more has come after that."""
+        put = sum(self._crawler.stats.get_value(f"responses/{name}", 0) for name in ("stored", "kept"))
+        if self._beginning is not None and (self._ending is None or put != self._put):
+            self._put = put
+            self._ending = asyncio.create_task(self._end(self._beginning, self._ending))
+
+    async def _end(
+        self, beginning: asyncio.Task[bool], earlier: asyncio.Task[int | None] | None
+    ) -> int | None:
+        """Prune once these are done; returns the bytes that are left, None when the store cannot be used."""
+        if not await beginning:
+            return None
+        if earlier is not None:
+            await earlier
+        return await self._prune()
+
     async def _closed(self, reason: str) -> None:
         """One that is stopped ends at once: the store may be what does not answer. The next run prunes it."""
-        if self._beginning is None:
-            return
-        if reason != "finished":
-            self._beginning.cancel()
-            await asyncio.gather(self._beginning, return_exceptions=True)
+        tasks = [task for task in (self._beginning, self._ending) if task is not None]
+        if tasks and reason != "finished":
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self._store.close()
             return
-        if not await self._beginning:
+        self._idle()
+        if self._ending is None or (size := await self._ending) is None:
             return
-        size = await self._prune()
         await self._store.close()
         self._crawler.stats.set_value("responses/bytes", size)
         self._crawler.stats.set_value("responses/removed", self._removed)

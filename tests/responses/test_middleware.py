@@ -18,7 +18,9 @@ from scrapy.statscollectors import MemoryStatsCollector
 
 from scrapy_durable.identity import CrawlIdentity
 from scrapy_durable.responses.contract import StoredResponse
+from scrapy_durable.responses.keeping import AT_ONCE
 from scrapy_durable.responses.middleware import FETCHED_AT, KEPT, STORE_KEY, ResponseStoreMiddleware
+from scrapy_durable.stores import DurableStore, FlushedStore, durable_stores
 
 URL = "http://site/specs/a/2017"
 CRAWL = "20261120T101500Z-abcdef"
@@ -119,6 +121,71 @@ def test_requests_for_one_key_share_one_download(play: Any) -> None:
     play(scenario)
 
 
+def test_an_answer_goes_on_while_it_is_put_and_is_durable_then(play: Any) -> None:
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        answers, put = asyncio.Event(), middleware.store.put
+
+        async def put_late(*arguments: Any, **options: Any) -> bool:
+            await answers.wait()
+            return await put(*arguments, **options)
+
+        middleware.store.put = put_late  # type: ignore[method-assign]
+        assert isinstance(middleware, FlushedStore)
+        assert isinstance(middleware, DurableStore)
+        request = asked()
+        assert await middleware.process_request(request) is None
+        waiting = asyncio.create_task(middleware.process_request(asked()))
+        for one in (page(), request):
+            response = answer(b"{1}")
+            assert await middleware.process_response(one, response) is response
+        shared, later = await waiting, await middleware.process_request(asked())
+        assert shared is not None
+        assert later is not None
+        assert (shared.body, later.body) == (b"{1}", b"{1}"), "what is not stored yet is known here"
+        assert (middleware.received, middleware.durable) == (2, 0)
+        answers.set()
+        await middleware.flush()
+        assert (middleware.received, middleware.durable) == (2, 2)
+        assert len(await pages(middleware)) == 1
+        assert await middleware.store.get("a/2017", 1000.0)
+
+    play(scenario)
+
+
+def test_a_request_waits_for_the_answers_that_are_put(play: Any) -> None:
+    """As `scheduler.py` asks it of all stores, before it acknowledges."""
+
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        nobody = SimpleNamespace(middlewares=())
+        engine = SimpleNamespace(
+            scraper=SimpleNamespace(itemproc=nobody),
+            downloader=SimpleNamespace(middleware=SimpleNamespace(middlewares=(middleware,))),
+        )
+        crawler: Any = SimpleNamespace(engine=engine, extensions=nobody)
+        assert durable_stores(crawler) == [middleware]
+
+    play(scenario)
+
+
+def test_no_more_answers_are_on_their_way_to_a_store_than_it_takes_at_once(play: Any) -> None:
+    async def scenario(middleware: ResponseStoreMiddleware) -> None:
+        answers = asyncio.Event()
+
+        async def put_late(*arguments: Any, **options: Any) -> bool:
+            await answers.wait()
+            return True
+
+        middleware.store.put = put_late  # type: ignore[method-assign]
+        for _ in range(AT_ONCE):
+            await middleware.process_response(page(), answer())
+        one_more = asyncio.create_task(middleware.process_response(page(), answer()))
+        assert not (await asyncio.wait([one_more], timeout=0.05))[0]
+        answers.set()
+        await one_more
+
+    play(scenario)
+
+
 def test_another_key_does_not_wait(play: Any) -> None:
     async def scenario(middleware: ResponseStoreMiddleware) -> None:
         assert await middleware.process_request(asked("a/2017")) is None
@@ -168,6 +235,7 @@ def test_failures_are_not_kept(play: Any) -> None:
 
 
 async def pages(middleware: ResponseStoreMiddleware) -> list[StoredResponse]:
+    await middleware.flush()
     return [stored async for stored in middleware.store.iterate(CRAWL)]
 
 
@@ -214,6 +282,7 @@ def test_of_a_spider_that_says_nothing_of_answers_each_with_a_good_status_is_kep
         for key, status in (("a", 200), ("b", 404), ("c", 500)):
             await middleware.process_request(asked(key))
             await middleware.process_response(asked(key), answer(b"broken", status))
+        await middleware.flush()
         assert set(await middleware.store.get_many(["a", "b", "c"], 1000.0)) == {"a", "b"}
         await middleware.process_response(page(), answer(b"one"))
         await middleware.process_response(page(), answer(b"two"))

@@ -55,8 +55,8 @@ def judge(status: Status, *, stopped: str | None, refused: int, start_failure: s
 class AnyProject(Lifecycle[Verdict]):
     """The end of a crawl of which nothing is known but what its requests came to."""
 
-    async def _finish(self, scheduler: FrontierScheduler) -> Verdict | None:
-        return self._judge(await scheduler.frontier.status(), why_stopped(self._crawler))
+    async def _finish(self, scheduler: FrontierScheduler, status: Status) -> Verdict | None:
+        return self._judge(status, why_stopped(self._crawler))
 
     def _judge(self, status: Status, stopped: str | None) -> Verdict:
         spider = self._crawler.spider

@@ -27,12 +27,12 @@ from scrapy_durable.stopping import is_stopping
 from scrapy_durable.storing import NOT_STORED, Stored, store_items
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Collection, Coroutine
     from typing import Self
 
     from scrapy.crawler import Crawler
 
-    from scrapy_durable.frontier.contract import Status
+    from scrapy_durable.frontier.contract import LogStatus, Status
 
 logger = logging.getLogger(__name__)
 
@@ -110,10 +110,11 @@ class Lifecycle(ABC, Generic[V]):
         return []
 
     @abstractmethod
-    async def _finish(self, scheduler: FrontierScheduler) -> V | None:
+    async def _finish(self, scheduler: FrontierScheduler, status: Status) -> V | None:
         """The verdict, with all that follows from it in place; None when there is more to do, which is queued by then.
 
-        Called on the elected worker, and again if that failed. Raises whatever it likes: the crawl ends then.
+        `status` is that of the crawl since this worker was elected. Called on the elected worker, and again if that
+        failed. Raises whatever it likes: the crawl ends then.
         """
 
     def _serialize(self, verdict: V) -> bytes:
@@ -212,8 +213,8 @@ class Lifecycle(ABC, Generic[V]):
         while scheduler.ended and not self._ended:
             try:
                 await self._leave_parts(scheduler)
-                if await self._is_elected(scheduler):
-                    await self._conclude_as_elected(scheduler)
+                if (status := await self._elected(scheduler)) is not None:
+                    await self._conclude_as_elected(scheduler, status)
                     return
                 if (published := await scheduler.frontier.verdict()) is not None:
                     verdict = await self._read(published)
@@ -224,23 +225,23 @@ class Lifecycle(ABC, Generic[V]):
                 logger.warning("The crawl cannot be finished yet: %s", error)
             await asyncio.sleep(POLL)
 
-    async def _conclude_as_elected(self, scheduler: FrontierScheduler) -> None:
+    async def _conclude_as_elected(self, scheduler: FrontierScheduler, status: Status) -> None:
         """Nothing, when something was queued meanwhile, by this worker or another."""
-        verdict = await self._finish(scheduler)
+        verdict = await self._finish(scheduler, status)
         if verdict is None or not scheduler.ended:
             return
-        elected, workers = await asyncio.gather(self._is_elected(scheduler), scheduler.frontier.workers())
-        if not elected:
+        if not await scheduler.frontier.publish_verdict(self._serialize(verdict)):
             return
-        self.numbers = crawl_numbers(workers, scheduler.worker.name, scheduler.worker.own_numbers)
+        self.numbers = crawl_numbers(status.workers, scheduler.worker.name, scheduler.worker.own_numbers)
         self._adopt(verdict)
-        await scheduler.frontier.publish_verdict(self._serialize(verdict))
-        await self._store_items(scheduler, verdict)
+        await self._store_items(scheduler, verdict, status.logs)
         await self._let_go(scheduler, verdict)
 
-    async def _store_items(self, scheduler: FrontierScheduler, verdict: V) -> None:
+    async def _store_items(
+        self, scheduler: FrontierScheduler, verdict: V, logs: Collection[LogStatus] | None = None
+    ) -> None:
         keep = self._keeps_crawl(verdict)
-        self._stored = await store_items(scheduler, complete=verdict.may_replace, keep=keep)
+        self._stored = await store_items(scheduler, complete=verdict.may_replace, keep=keep, logs=logs)
         if missing := await self._wait_for_publication(scheduler, verdict):
             self._stored = Stored([*self._stored.missing, *missing], may_follow=True)
         self._crawler.stats.set_value("verdict/complete", self.is_complete)
@@ -262,11 +263,11 @@ class Lifecycle(ABC, Generic[V]):
             await scheduler.items.remove()
 
     @staticmethod
-    async def _is_elected(scheduler: FrontierScheduler) -> bool:
+    async def _elected(scheduler: FrontierScheduler) -> Status | None:
         try:
             return await scheduler.frontier.elect_finisher()
         except FrontierLost:
-            return False  # forgotten by the worker that was elected; its verdict stays a while
+            return None  # forgotten by the worker that was elected; its verdict stays a while
 
     def _adopt(self, verdict: V) -> None:
         """The crawl has ended with this verdict."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from scrapy_durable.exceptions import FrontierLost, FrontierUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from scrapy_durable.frontier.contract import LogStatus
     from scrapy_durable.scheduler import FrontierScheduler
 
@@ -33,10 +35,13 @@ NOT_STORED = Stored(["the feeds are not stored; the same command stores them"], 
 """Of a worker that was stopped before."""
 
 
-async def store_items(scheduler: FrontierScheduler, *, complete: bool, keep: bool) -> Stored:
+async def store_items(
+    scheduler: FrontierScheduler, *, complete: bool, keep: bool, logs: Collection[LogStatus] | None = None
+) -> Stored:
     """Have this worker's items stored, then wait until the others have theirs, or are gone.
 
     `complete`: nothing is missing of the crawl. `keep`: it is kept in the frontier, so nothing has to wait for anybody.
+    `logs`: those of the crawl since it has ended; nobody is waited for when all others were closed by then.
     """
     scheduler.has_verdict = True
     missing = []
@@ -50,7 +55,7 @@ async def store_items(scheduler: FrontierScheduler, *, complete: bool, keep: boo
             return Stored([*missing, *NOT_STORED.missing], may_follow=True)
         if not keep:
             await _close_log(scheduler)
-    if keep:
+    if keep or (logs is not None and not _open_logs(logs, scheduler)):
         return Stored(missing)
     waiting = await _wait_for_the_others(scheduler)
     return Stored([*missing, *waiting], may_follow=bool(waiting))
@@ -65,7 +70,6 @@ async def _close_log(scheduler: FrontierScheduler) -> None:
 
 async def _wait_for_the_others(scheduler: FrontierScheduler) -> list[str]:
     """The workers that have not come back for their items; empty once all items of all workers are stored."""
-    own = scheduler.worker.name
     while True:
         try:
             logs = await scheduler.frontier.logs()
@@ -75,7 +79,7 @@ async def _wait_for_the_others(scheduler: FrontierScheduler) -> list[str]:
             logger.warning("The crawl cannot be finished yet: %s", error)
             await asyncio.sleep(_POLL)
             continue
-        open_logs = [log for log in logs if not log.closed and log.worker != own]
+        open_logs = _open_logs(logs, scheduler)
         if all(_is_gone(log, scheduler) for log in open_logs):
             return [
                 f"the items of worker {log.name} ({log.worker}) are not stored: start it again in its directory, or "
@@ -83,6 +87,11 @@ async def _wait_for_the_others(scheduler: FrontierScheduler) -> list[str]:
                 for log in open_logs
             ]
         await asyncio.sleep(_POLL)
+
+
+def _open_logs(logs: Collection[LogStatus], scheduler: FrontierScheduler) -> list[LogStatus]:
+    """Those of the others that are not done with."""
+    return [log for log in logs if not log.closed and log.worker != scheduler.worker.name]
 
 
 def _is_gone(log: LogStatus, scheduler: FrontierScheduler) -> bool:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from carscraper.spiders.cars import CarsSpider
+    from scrapy_durable.frontier.contract import Status
 
 logger = logging.getLogger(__name__)
 
@@ -135,23 +136,20 @@ class Completeness(Lifecycle[Verdict]):
             return []
         return await self._spread.wait_for_publication(scheduler, verdict.spread)
 
-    async def _finish(self, scheduler: FrontierScheduler) -> Verdict | None:
+    async def _finish(self, scheduler: FrontierScheduler, status: Status) -> Verdict | None:
         _cars_spider(self._crawler).known_specs.clear()  # what comes now needs memory, and rarely any of them
-        reading, workers = await asyncio.gather(
-            asyncio.to_thread(read_ledger, self._spread.archive), scheduler.frontier.workers()
-        )
-        if (gathered := await self._spread.gather(scheduler, workers)) is not None:
+        reading = await asyncio.to_thread(read_ledger, self._spread.archive)
+        if (gathered := await self._spread.gather(scheduler, status.workers)) is not None:
             reading = gathered.reading
         if not (gathered and gathered.lacking) and self._read_again(reading):
             return None
-        given_up, elsewhere = await asyncio.gather(
-            dead_letters.settle(self._crawler, scheduler.frontier),
-            self._deliveries.wait_for_other_workers(scheduler),
-        )
-        self._publication.count_requests(scheduler, workers)
-        if given_up:
+        given_up = list[GivenUp]()
+        if status.total.dead:
+            given_up = await dead_letters.settle(self._crawler, scheduler.frontier)
             await self._deliveries.wait()
-            elsewhere = await self._deliveries.wait_for_other_workers(scheduler)
+            status = await scheduler.frontier.status()
+        elsewhere = await self._deliveries.wait_for_other_workers(scheduler, status)
+        self._publication.count_requests(scheduler, status.workers)
         verdict = await self._conclude(
             reading, given_up, unfinished=0, elsewhere=elsewhere, gathered=gathered
         )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from scrapy_durable.frontier.contract import Status
     from scrapy_durable.scheduler import FrontierScheduler
 
 
@@ -30,14 +31,16 @@ class Deliveries:
         """Before the verdict, everything on its way shall have arrived."""
         await asyncio.gather(*(store.wait_until_delivered() for store in remote_stores(self._crawler)))
 
-    async def wait_for_other_workers(self, scheduler: FrontierScheduler) -> dict[Undelivered, int]:
+    async def wait_for_other_workers(
+        self, scheduler: FrontierScheduler, status: Status
+    ) -> dict[Undelivered, int]:
         """What waits on the disks of others in the end, by database and worker. Those that live are waited for as
-        databases are; of those that are gone, what lies within reach is taken over and delivered.
+        databases are; of those that are gone, what lies within reach is taken over and delivered. `status` is that of
+        the crawl just now.
         """
         before: dict[Undelivered, int] = {}
         progress = time.monotonic()
         while True:
-            status = await scheduler.frontier.status()
             if status.crawl_id != scheduler.identity.crawl_id:
                 raise FrontierLost("another worker has ended the crawl meanwhile")
             stores = remote_stores(self._crawler)
@@ -58,6 +61,7 @@ class Deliveries:
                 before, progress = awaited, time.monotonic()
             await asyncio.sleep(POLL)
             await self.wait()
+            status = await scheduler.frontier.status()
 
     async def mark_removed(self, seen: Iterable[str], begun_at: str, removed_at: str) -> None:
         """Have the listings marked that a complete crawl has not seen, and wait for it."""

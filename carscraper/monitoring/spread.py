@@ -45,6 +45,8 @@ frontier by the time that anything is acknowledged which rests on them.
 """
 _MOST_PIECES = 1000
 """Of a part."""
+_AT_ONCE = 8
+"""Pieces that are read at once."""
 _MOST_ENTRIES = 100_000_000
 """Of all parts, and listings of a catalogue."""
 
@@ -142,7 +144,10 @@ class Spread:
             if kept.keys() <= (await asyncio.to_thread(self.archive.workers)).keys():
                 return None
             await self._leave(scheduler, workers)
-            heads = {worker: await self._head(scheduler, f"kept:{worker}") for worker in sorted(kept)}
+            found = await asyncio.gather(
+                *(self._head(scheduler, f"kept:{worker}") for worker in sorted(kept))
+            )
+            heads = dict(zip(sorted(kept), found, strict=True))
             told = {worker: head for worker, head in heads.items() if head["entries"] >= kept[worker]}
             lacking = {worker: kept[worker] for worker in heads if worker not in told}
             if not any(one.worker in lacking and not self._is_gone(one, scheduler) for one in workers):
@@ -160,10 +165,10 @@ class Spread:
                 f"{len(parts)} parts of {sum(parts.values())} entries are more than a crawl has"
             )
         found = {}
-        for worker, entries in parts.items():
-            name = f"kept:{worker}:{entries}"
-            head = await self._head(scheduler, name)
-            pieces = [await scheduler.frontier.part(f"{name}:{number}") for number in range(head["pieces"])]
+        names = {worker: f"kept:{worker}:{entries}" for worker, entries in parts.items()}
+        heads = await asyncio.gather(*(self._head(scheduler, name) for name in names.values()))
+        for (worker, entries), head in zip(parts.items(), heads, strict=True):
+            pieces = await self._pieces(scheduler, names[worker], head["pieces"])
             if not pieces or None in pieces:
                 raise FrontierLost(f"what worker {worker} has kept is not in the frontier (any more)")
             found[worker] = await asyncio.to_thread(
@@ -172,6 +177,14 @@ class Spread:
         whole = await asyncio.to_thread(put_together, found)
         reading = await asyncio.to_thread(lambda: reading_of(ledger_of(found)))
         return Gathered(dict(parts), whole, reading, {})
+
+    async def _pieces(self, scheduler: FrontierScheduler, name: str, number: int) -> list[bytes | None]:
+        """Some at a time: each has up to a megabyte."""
+        pieces = list[bytes | None]()
+        for first in range(0, number, _AT_ONCE):
+            some = range(first, min(first + _AT_ONCE, number))
+            pieces += await asyncio.gather(*(scheduler.frontier.part(f"{name}:{each}") for each in some))
+        return pieces
 
     async def share(self, gathered: Gathered) -> Kept:
         """What is published in this worker's directory. Raises as `Archive.kept`."""
@@ -194,7 +207,10 @@ class Spread:
                 workers = await scheduler.frontier.workers()
                 if scheduler.worker.name not in {one.worker for one in workers}:
                     return []  # forgotten, which nobody does before
-                lacking = [one for one in workers if await self._has_to_publish(scheduler, one, parts)]
+                have_to = await asyncio.gather(
+                    *(self._has_to_publish(scheduler, one, parts) for one in workers)
+                )
+                lacking = [one for one, has_to in zip(workers, have_to, strict=True) if has_to]
             except FrontierLost:
                 return []
             except FrontierUnavailable as error:

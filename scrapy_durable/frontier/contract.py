@@ -351,17 +351,17 @@ class Frontier(Operable, Logs, Parts, Protocol):
         `begin`.
         """
 
-    async def elect_finisher(self) -> bool:
-        """True when this worker may finish the crawl: nothing is unfinished, and no other worker has
-        claimed it.
+    async def elect_finisher(self) -> Status | None:
+        """What there is, read after that, when this worker may finish the crawl: nothing is unfinished, and no other
+        worker has claimed it. Else None.
 
         The claim is a lease: it lapses after the lease time if the finisher is not heard of, so that another
         one may claim. Asking again while holding it renews it.
         """
 
-    async def publish_verdict(self, verdict: bytes) -> None:
+    async def publish_verdict(self, verdict: bytes) -> bool:
         """Leave the crawl's verdict for the workers that wait for the finisher; kept beyond `forget` for an
-        hour.
+        hour. False, and nothing is left, when this worker may not finish the crawl (any more).
         """
 
     async def verdict(self) -> bytes | None:

@@ -172,11 +172,7 @@ class RedisFrontier(RedisBeside):
 
     async def status(self, leases: int = 0) -> Status:
         """Everything there is to see, from one script."""
-        reply = await self._keys.run(STATUS, self._keys.fixed, [self._offset(), leases])
-        if not reply:
-            return Status(None, Counts(0, 0, 0, 0, 0), 0, None, {}, {}, [], 0)
-        with reading("the state of the crawl"):
-            return read_status(reply)
+        return _status_of(await self._keys.run(STATUS, self._keys.fixed, [self._offset(), leases]))
 
     async def workers(self) -> list[WorkerStatus]:
         """Of all workers of the crawl, in one short script."""
@@ -213,23 +209,27 @@ class RedisFrontier(RedisBeside):
         """Remove every dead letter and forget that it was ever pushed; returns how many."""
         return await _in_batches(self._keys, DROP_DEAD, self._offset())
 
-    async def elect_finisher(self) -> bool:
-        """Whether this worker may finish it; see the contract."""
+    async def elect_finisher(self) -> Status | None:
+        """What there is, when this worker may finish it, for one round trip; see the contract."""
+        keys = [*self._keys.fixed, self._keys.verdict(self._joined())]
         arguments = (self._joined(), self._worker, self._lease, self._offset())
-        return bool(
-            await self._keys.run(
-                ELECT_FINISHER, [*self._keys.fixed, self._keys.verdict(self._joined())], arguments
-            )
+        elected, found = await self._keys.run_in_turn(
+            [(ELECT_FINISHER, keys, arguments), (STATUS, self._keys.fixed, (self._offset(), 0))]
         )
+        if not elected:
+            return None
+        status = _status_of(found)
+        if status.crawl_id != self._joined():
+            raise FrontierLost("another worker has ended the crawl meanwhile")
+        return status
 
-    async def publish_verdict(self, verdict: bytes) -> None:
+    async def publish_verdict(self, verdict: bytes) -> bool:
         """Leave the verdict for the workers that wait; it is kept for an hour, and for an hour after
         `forget`.
         """
-        arguments = (self._joined(), verdict, VERDICT_KEPT)
-        await self._keys.run(
-            PUBLISH_VERDICT, [*self._keys.fixed, self._keys.verdict(self._joined())], arguments
-        )
+        arguments = (self._joined(), self._worker, verdict, VERDICT_KEPT)
+        keys = [*self._keys.fixed, self._keys.verdict(self._joined())]
+        return bool(await self._keys.run(PUBLISH_VERDICT, keys, arguments))
 
     async def verdict(self) -> bytes | None:
         """What was published for the crawl that this worker has joined, or None."""
@@ -289,6 +289,13 @@ class RedisFrontier(RedisBeside):
     async def check(self) -> None:
         """See whether the server is fit, and join nothing."""
         await self._keys.check()
+
+
+def _status_of(reply: Any) -> Status:
+    if not reply:
+        return Status(None, Counts(0, 0, 0, 0, 0), 0, None, {}, {}, [], 0)
+    with reading("the state of the crawl"):
+        return read_status(reply)
 
 
 async def _in_batches(keys: RedisKeys, script: Script, offset: int) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from scrapy_durable.exceptions import FrontierLost
 from scrapy_durable.frontier.contract import Entry, Inbox, Key, Outbox, Pause
+from scrapy_durable.frontier.redis_layout import STATE_VERSION
 from scrapy_durable.frontier.redis_logs import RedisLogs
 from scrapy_durable.frontier.redis_messages import (
     BUCKETS,
@@ -16,7 +17,7 @@ from scrapy_durable.frontier.redis_messages import (
     reading,
 )
 from scrapy_durable.frontier.redis_scripts import Script, load_script
-from scrapy_durable.frontier.redis_server import STATE_VERSION, other_release
+from scrapy_durable.frontier.redis_server import other_release
 from scrapy_durable.frontier.views import WINDOW, Element, Listing
 
 EXCHANGE = load_script("exchange")

@@ -38,46 +38,11 @@ from scrapy_durable.exceptions import (
     OtherRelease,
 )
 from scrapy_durable.frontier.redis_fitness import field, other_kind, seen_outgrown
+from scrapy_durable.frontier.redis_layout import FIXED_KEYS, STATE_VERSION
 from scrapy_durable.frontier.redis_scripts import Call, Script
 
 logger = logging.getLogger(__name__)
 
-FIXED_KEYS = {
-    "crawl": "hash",
-    "names": "hash",
-    "elements": "hash",
-    "attempts": "hash",
-    "ready": "zset",
-    "delayed": "zset",
-    "overdue": "set",
-    "leases": "hash",
-    "deadlines": "zset",
-    "in_flight": "hash",
-    "rotation": "zset",
-    "held": "zset",
-    "paused": "hash",
-    "dead": "hash",
-    "deaths": "zset",
-    "tally": "hash",
-    "ages": "hash",
-    "workers": "hash",
-    "replies": "hash",
-    "limits": "hash",
-    "paces": "hash",
-    "gaps": "hash",
-    "reports": "hash",
-    "logs": "hash",
-    "accepted": "zset",
-    "reasons": "hash",
-    "arrivals": "zset",
-    "shares": "hash",
-    "asking": "zset",
-    "parts": "hash",
-}
-"""The keys that every script gets, in the order of `lua/keys.lua`, with their types."""
-
-STATE_VERSION = "7"
-"""As in `lua/keys.lua`."""
 START_TIMEOUT = 10.0
 """Seconds that a server which is there, but does not answer yet, is asked again for at start."""
 TRY_AGAIN = ("BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS", "UNKILLABLE")
@@ -243,6 +208,17 @@ class RedisKeys(RedisConnection):
             elif isinstance(answers[number], Exception):
                 raise answers[number]
         return answers
+
+    async def run_in_turn(
+        self, calls: Sequence[tuple[Script, Sequence[bytes], Sequence[str | int | bytes]]]
+    ) -> list[Any]:
+        """Call scripts one after the other, for one round trip; returns the answers."""
+        answers = await self.together(
+            ("EVALSHA", script.sha, len(keys), *keys, *arguments) for script, keys, arguments in calls
+        )
+        if not any(isinstance(answer, Exception) for answer in answers):
+            return answers
+        return [await self.run(*call) for call in calls]  # which knows what to do about it
 
     async def foreign_keys(self) -> str:
         """Which of the keys holds something of another type, put there by somebody else; "" when none does."""

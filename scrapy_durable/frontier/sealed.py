@@ -102,7 +102,7 @@ class _Passed:
         """As the frontier within."""
         return await self._frontier.abandon_log(name)
 
-    async def elect_finisher(self) -> bool:
+    async def elect_finisher(self) -> Status | None:
         """As the frontier within."""
         return await self._frontier.elect_finisher()
 
@@ -193,9 +193,9 @@ class SealedFrontier(_Passed):
             for letter in await self._frontier.dead_letters(limit, skip)
         ]
 
-    async def publish_verdict(self, verdict: bytes) -> None:
+    async def publish_verdict(self, verdict: bytes) -> bool:
         """Leave the verdict, signed."""
-        await self._frontier.publish_verdict(self._seal.seal(verdict, self._crawl_id, "verdict"))
+        return await self._frontier.publish_verdict(self._seal.seal(verdict, self._crawl_id, "verdict"))
 
     async def verdict(self) -> bytes | None:
         """What a worker with the key has published. Raises `FrontierDamaged` for what nobody of them has."""

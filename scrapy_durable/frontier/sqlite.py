@@ -241,21 +241,24 @@ class SqliteFrontier(SqliteLogs):
             yield db, change
             change.store()
 
-    async def elect_finisher(self) -> bool:
-        """Whether this worker may finish it; see the contract."""
+    async def elect_finisher(self) -> Status | None:
+        """What there is, when this worker may finish it; see the contract."""
         with self._transaction() as db:
             change = self._joined(db)
             claimed = change.claim()
             change.store()
-            return claimed
+        return await self.status() if claimed else None
 
-    async def publish_verdict(self, verdict: bytes) -> None:
+    async def publish_verdict(self, verdict: bytes) -> bool:
         """Leave the verdict for the workers that wait; it is kept for an hour, and for an hour after
         `forget`.
         """
         with self._transaction() as db:
             change = self._joined(db)
+            if not change.is_finisher:
+                return False
             db.execute(CRAWL.publish, (change.ledger.crawl_id, verdict, self._clock() + KEEP))
+            return True
 
     async def verdict(self) -> bytes | None:
         """What was published for the crawl that this worker has joined, or None."""

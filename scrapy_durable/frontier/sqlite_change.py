@@ -219,6 +219,11 @@ class Change:
         ledger.finisher = self._worker
         return True
 
+    @property
+    def is_finisher(self) -> bool:
+        """Whether this worker has that claim, and nothing is left to do."""
+        return self.ledger.unfinished == 0 and self.ledger.finisher == self._worker
+
     def store(self) -> None:
         """Write the counters, and put the slots that were marked where they belong."""
         self._rotation.place_marked()

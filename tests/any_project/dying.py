@@ -178,7 +178,7 @@ def write_the_state_slowly() -> None:
 def forget_before_the_feeds() -> None:
     """The crawl is forgotten while items wait for their feed."""
 
-    async def store_items(scheduler: Any, *, complete: bool, keep: bool) -> Stored:
+    async def store_items(scheduler: Any, *, complete: bool, keep: bool, logs: Any) -> Stored:
         return Stored()
 
     lifecycle.store_items = store_items  # type: ignore[assignment]

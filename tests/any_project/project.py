@@ -19,7 +19,7 @@ from redis import Redis
 from scrapy.settings import Settings
 
 from scrapy_durable.frontier.build import build_frontier
-from scrapy_durable.frontier.redis_server import FIXED_KEYS
+from scrapy_durable.frontier.redis_layout import FIXED_KEYS
 from tests.any_project.shop import EXAMPLE
 from tests.any_project.variants import STEADY
 from tests.crawling import AS_INSTALLED, HANGS, wait_until

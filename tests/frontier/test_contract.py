@@ -923,13 +923,37 @@ async def test_the_end_can_be_claimed_when_nothing_is_unfinished(backend: Backen
     assert await frontier.elect_finisher()
     assert await frontier.elect_finisher()
     assert await frontier.verdict() is None
-    await frontier.publish_verdict(b"complete")
+    assert await frontier.publish_verdict(b"complete")
     assert await frontier.elect_finisher()
     assert await frontier.verdict() == b"complete"
     await frontier.forget()
     assert await frontier.verdict() == b"complete"
     with pytest.raises(FrontierLost):
         await frontier.elect_finisher()
+
+
+async def test_who_is_elected_is_told_what_there_is_in_the_end(backend: Backend) -> None:
+    frontier = await begun(backend)
+    inbox = await frontier.exchange(entries(1, 2), 2)
+    given_up, done = held(*inbox.leases)
+    await frontier.exchange(Outbox(acks=[done], dead_lettered=[DeadLettered(given_up, "broken")]), 0)
+    status = await frontier.elect_finisher()
+    assert status is not None
+    assert (status.crawl_id, status.total.dead, status.total.done) == ("crawl", 1, 1)
+
+
+async def test_a_verdict_on_a_crawl_that_has_gone_on_is_not_published(backend: Backend) -> None:
+    frontier = await begun(backend)
+    assert not await frontier.publish_verdict(b"nobody was elected")
+    assert await frontier.elect_finisher()
+    lease = (await frontier.exchange(entries(1), 1)).leases[0]
+    assert not await frontier.publish_verdict(b"something is left to do")
+    await frontier.exchange(Outbox(acks=held(lease)), 0)
+    assert not await frontier.publish_verdict(b"something was done since")
+    assert await frontier.verdict() is None
+    assert await frontier.elect_finisher()
+    assert await frontier.publish_verdict(b"complete")
+    assert await frontier.verdict() == b"complete"
 
 
 async def test_a_want_of_nothing_is_given_nothing(backend: Backend) -> None:

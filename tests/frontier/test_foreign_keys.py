@@ -7,7 +7,7 @@ import redis
 
 from scrapy_durable.exceptions import ConfigurationError, FrontierDamaged, FrontierError
 from scrapy_durable.frontier.contract import DeadLettered, Frontier, Lease, Outbox, Pause, Retry
-from scrapy_durable.frontier.redis_server import FIXED_KEYS
+from scrapy_durable.frontier.redis_layout import FIXED_KEYS
 from tests.frontier.backends import LEASE, MAX_ATTEMPTS, RedisBackend
 from tests.frontier.test_contract import begun, entries, entry, held
 

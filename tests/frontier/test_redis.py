@@ -25,9 +25,10 @@ from scrapy_durable.exceptions import (
 from scrapy_durable.frontier import redis_beside
 from scrapy_durable.frontier.contract import Counts, DeadLettered, Held, Outbox, Pace, PaceChange, SlotLimit
 from scrapy_durable.frontier.redis import RedisFrontier
+from scrapy_durable.frontier.redis_layout import FIXED_KEYS
 from scrapy_durable.frontier.redis_messages import BUCKETS
 from scrapy_durable.frontier.redis_scripts import Call, Script
-from scrapy_durable.frontier.redis_server import FIXED_KEYS, RedisKeys
+from scrapy_durable.frontier.redis_server import RedisKeys
 from tests.frontier.backends import LEASE, RedisBackend, plain_client
 from tests.frontier.test_contract import begun, counts, entries, entry, held, keys
 from tests.own_clock import OwnClock, lag

@@ -67,11 +67,29 @@ async def test_the_begin_and_the_end_of_a_crawl_take_a_handful_of_round_trips() 
         await worker.close()
 
 
-async def test_a_server_that_has_lost_its_scripts_forgets_all_the_same() -> None:
+async def test_a_finisher_is_elected_and_told_what_there_is_in_one_round_trip() -> None:
+    with RedisServer() as server:
+        worker = frontier_at(CountingRedis(port=server.port))
+        await worker.begin("crawl")
+        before = CountingRedis.round_trips
+        assert await worker.elect_finisher()
+        assert await worker.publish_verdict(b"complete")
+        assert CountingRedis.round_trips == before + 2
+        await worker.close()
+
+
+async def test_a_server_that_has_lost_its_scripts_elects_and_forgets_all_the_same() -> None:
     with RedisServer() as server, server.client() as plain:
         worker = frontier_at(Redis(port=server.port))
         await worker.begin("crawl")
-        await worker.exchange(entries(1, 2, 3), 0)
+        leases = (await worker.exchange(entries(1, 2, 3), 3)).leases
+        plain.script_flush()
+        assert await worker.elect_finisher() is None
+        await worker.exchange(Outbox(acks=held(*leases)), 0)
+        plain.script_flush()
+        status = await worker.elect_finisher()
+        assert status is not None
+        assert status.total.done == 3
         plain.script_flush()
         await worker.forget()
         assert not plain.keys("{test}:*")

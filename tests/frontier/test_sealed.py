@@ -73,14 +73,15 @@ async def test_a_verdict_counts_when_it_is_signed(on_redis: RedisBackend) -> Non
     await frontier.begin("crawl")
     await stranger.begin("crawl", f"signed with the key {SEAL.mark}")
     assert await frontier.verdict() is None
-    await frontier.publish_verdict(b"complete")
+    assert await frontier.elect_finisher()
+    assert await frontier.publish_verdict(b"complete")
     assert await frontier.verdict() == b"complete"
     for forged in (
         b"complete",
         SEAL.seal(b"complete", "earlier", "verdict"),
         SEAL.seal(b"complete", "crawl", "1"),
     ):
-        await stranger.publish_verdict(forged)
+        assert await stranger.publish_verdict(forged)
         with pytest.raises(FrontierDamaged, match="not signed"):
             await frontier.verdict()
 

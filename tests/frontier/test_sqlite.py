@@ -107,7 +107,8 @@ async def test_a_look_at_a_path_without_a_file_makes_none(on_file: SqliteBackend
 
 async def test_a_verdict_is_forgotten_after_an_hour(on_file: SqliteBackend) -> None:
     frontier = await begun(on_file)
-    await frontier.publish_verdict(b"v")
+    assert await frontier.elect_finisher()
+    assert await frontier.publish_verdict(b"v")
     on_file.advance(3000)
     await frontier.forget()
     on_file.advance(3000)

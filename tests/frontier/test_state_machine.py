@@ -458,7 +458,10 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 1))
     def the_end_is_claimed(self, number: int) -> None:
         worker = self.worker(number)
-        assert self.wait(self.frontiers[worker].elect_finisher()) == self.model.claim(worker)
+        elected = self.wait(self.frontiers[worker].elect_finisher())
+        assert (elected is not None) == self.model.claim(worker)
+        if elected is not None:
+            self.model.check_status(elected)
 
     @invariant()
     def what_is_remembered_is_that_of_the_model(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scrapy_durable.frontier.contract import DeadLettered, Outbox
 from scrapy_durable.frontier.redis import STATUS
+from scrapy_durable.frontier.redis_layout import FIXED_KEYS
 from scrapy_durable.frontier.redis_scripts import Script
-from scrapy_durable.frontier.redis_server import FIXED_KEYS
 from tests.frontier.backends import RedisBackend, at_handed_time
 from tests.frontier.test_contract import begun, entries, held
 

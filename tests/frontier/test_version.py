@@ -1,7 +1,7 @@
 """What is kept in another way has another version: so a crawl of another release is refused, and not misread.
 
 Whoever changes what is kept raises the version by one, in `sql/schema.sql` and `sqlite.py` or in `lua/keys.lua` and
-`redis_server.py`, and puts the new digest here.
+`redis_layout.py`, and puts the new digest here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from hashlib import sha256
 from importlib.resources import files
 
-from scrapy_durable.frontier.redis_server import FIXED_KEYS, STATE_VERSION
+from scrapy_durable.frontier.redis_layout import FIXED_KEYS, STATE_VERSION
 from scrapy_durable.frontier.sqlite_file import SCHEMA_VERSION
 
 SQLITE = (7, "11973f314b284555")

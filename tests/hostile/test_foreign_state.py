@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from carscraper.items import SetAside
 from carscraper.monitoring.verdict import GivenUp, Verdict
 from scrapy_durable.exceptions import FrontierDamaged
-from scrapy_durable.frontier.redis_server import STATE_VERSION
+from scrapy_durable.frontier.redis_layout import STATE_VERSION
 from scrapy_durable.identity import is_crawl_id, new_crawl_id
 from scrapy_durable.published import read_published
 from tests.crawling import wait_until

@@ -30,7 +30,7 @@ ASKS_AGAIN = 2.0
 
 
 LONG = 4
-"""Of so many that are queued in a slot, one is given as a spare."""
+"""Of so many that are queued in a slot, one is given as a spare; nobody is alone here."""
 
 
 @dataclass

@@ -136,6 +136,12 @@ async def test_no_spares_where_they_would_be_in_the_way(on_redis: RedisBackend) 
     assert leases
 
 
+async def test_who_is_alone_is_given_the_end_of_a_queue_too(on_redis: RedisBackend) -> None:
+    [worker] = await workers(on_redis, 1, queued=20)
+    await worker.exchange(Outbox(), CAP)
+    assert len(spares_of(await worker.exchange(Outbox(spares={"a": 50}), 0))) == 20 - CAP
+
+
 async def test_a_spare_in_a_place_counts_also_when_the_memory_is_full(on_redis: RedisBackend) -> None:
     """The server takes no entries then, but what is in flight: else others would be given the place too."""
     first, second = await workers(on_redis, 2)

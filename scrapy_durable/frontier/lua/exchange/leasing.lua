@@ -78,8 +78,8 @@ local function serve(slot, share)
     return number
 end
 
--- Spares, to take the places of leases of the same slot that this worker has in flight: only from a long queue, so that its end is
--- not kept from others, and none where others ask and this worker has more than its share, so that it gives places back.
+-- Spares, to take the places of leases of the same slot that this worker has in flight: where there are others only from a long
+-- queue, so that its end is not kept from them, and none where others ask and this worker has more than its share, so that it gives places back.
 local LONG = 4
 
 local function give_spares(number, name)
@@ -91,7 +91,8 @@ local function give_spares(number, name)
     if held == 0 or (#others > 0 and held > math.ceil(cap / (#others + 1))) then return end
     local first, behind = range_of(slot)
     local queued = redis.call('ZLEXCOUNT', READY, first, behind)
-    number = math.min(number, math.floor(queued / LONG), 1000)
+    local long = redis.call('HLEN', WORKERS) > 1 and LONG or 1
+    number = math.min(number, math.floor(queued / long), 1000)
     if number < 1 then return end
     lease_out(slot, name, redis.call('ZRANGEBYLEX', READY, first, behind, 'LIMIT', 0, number), true)
 end

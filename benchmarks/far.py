@@ -44,7 +44,9 @@ class Timed(list[bytes]):
     def first(self, script: str) -> float:
         """When that script was called for the first time."""
         sha = load_script(script).sha.encode()
-        return next(at for at, asked in zip(self._at, self, strict=True) if sha in asked)
+        return next(
+            at for at, asked in zip(self._at, self, strict=True) if b"EVALSHA" in asked and sha in asked
+        )
 
 
 @dataclass(frozen=True, slots=True)

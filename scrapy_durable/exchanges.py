@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING
 
 from scrapy_durable import engine
@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 
 _SET_BACK = 2.0
 """Seconds that a clock may be corrected by without a word."""
+
+Beside = Callable[[], Coroutine[None, None, None] | None]
+"""Called when an outbox is about to be sent; what it returns goes on until it is answered, or longer."""
 
 
 class Exchanges:
@@ -70,12 +73,11 @@ class Exchanges:
         self._stopping: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, prepare: Callable[[], Awaitable[None]], check: Callable[[], None]) -> None:
-        """Exchange until the crawl is closed; `prepare` before each, `check` before it is decided whether one is due.
-
-        `prepare` may raise `FrontierError`.
+    def start(self, beside: Beside, check: Callable[[], None]) -> None:
+        """Exchange until the crawl is closed; `beside` says what goes on beside each, which may raise `FrontierError`;
+        `check` is called before it is decided whether one is due.
         """
-        self._task = asyncio.create_task(self._run(prepare, check))
+        self._task = asyncio.create_task(self._run(beside, check))
         self._task.add_done_callback(self._on_task_ended)
 
     @property
@@ -108,8 +110,8 @@ class Exchanges:
         """An exchange that is under way and says nothing looks for news only: the end need not wait for it."""
         return self._outbox.says_something or (self.unanswered is not None and self.unanswered.says_something)
 
-    async def exchange(self) -> None:
-        """One exchange. Raises `FrontierError`."""
+    async def exchange(self, beside: Beside = lambda: None) -> None:
+        """One exchange, and what goes on beside it. Raises `FrontierError` of either."""
         outbox = self.unanswered
         if outbox is None:
             for participant in self._participants:
@@ -117,14 +119,16 @@ class Exchanges:
             outbox = self.unanswered = self._outbox.take()
         want = self._want()
         self._timing.exchanging()
-        inbox = await self._frontier.exchange(outbox, want)
+        inbox, failure = await _both(self._frontier.exchange(outbox, want), beside())
         self.unanswered = None
         self._stats.inc_value("frontier/exchanges")
-        if inbox.unfinished or self._idle_since is None:
-            self._idle_since = None if inbox.unfinished else time.monotonic()
+        if inbox.unfinished or failure or self._idle_since is None:
+            self._idle_since = None if inbox.unfinished or failure else time.monotonic()
         for participant in self._participants:
             participant.hear(outbox, inbox)
         await self._take_in(inbox.leases)
+        if failure:
+            raise failure
 
     async def finish(self) -> None:
         """Wait for what is under way. Raises `FrontierError` when it has failed."""
@@ -146,7 +150,7 @@ class Exchanges:
                     raise
             release()
 
-    async def _run(self, prepare: Callable[[], Awaitable[None]], check: Callable[[], None]) -> None:
+    async def _run(self, beside: Beside, check: Callable[[], None]) -> None:
         def is_pressing() -> bool:
             check()
             return self.unanswered is not None or any(each.is_urgent for each in self._participants)
@@ -156,8 +160,7 @@ class Exchanges:
             await self._timing.wait(is_pressing)
             check()
             try:
-                await prepare()
-                await self.exchange()
+                await self.exchange(beside)
                 pause = 0.1
             except FrontierUnavailable as error:
                 logger.warning("The frontier does not answer (%s); trying again in %.1f s", error, pause)
@@ -207,6 +210,18 @@ class Exchanges:
 
     def _stop(self, reason: str) -> None:
         self._stopping = asyncio.create_task(self._crawler.engine.close_spider_async(reason=reason))
+
+
+async def _both(
+    exchange: Coroutine[None, None, Inbox], beside: Coroutine[None, None, None] | None
+) -> tuple[Inbox, Exception | None]:
+    """Wait for both; returns the answer, and why the other has failed. Raises what the exchange raises."""
+    if beside is None:
+        return await exchange, None
+    inbox, failure = await asyncio.gather(exchange, beside, return_exceptions=True)
+    if isinstance(inbox, BaseException):
+        raise inbox
+    return inbox, failure if isinstance(failure, Exception) else None
 
 
 class FrontierStats(Participant):

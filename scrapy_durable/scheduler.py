@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, cast
 
@@ -87,7 +88,7 @@ class FrontierScheduler(BaseScheduler):
         name = new_worker_name()
         shared, resumable = is_shared(settings), is_resumable(settings)
         declared = codec.is_declared(crawler.spider or crawler.spidercls)
-        clock = crawl_clock(crawler)
+        self.clock = clock = crawl_clock(crawler)
         self._crawler = crawler
         self._stats = stats
         self._kept_stat = config.reported_stats.get(KEPT, "item_scraped_count")
@@ -100,7 +101,6 @@ class FrontierScheduler(BaseScheduler):
             settings, crawler.spidercls.name, stats, lease_seconds=config.lease_seconds
         )
         self._serializer = Serializer(name, stats, resumable=resumable)
-        self.clock = clock
         self._time = FrontierTime(clock)
         self.sites = Sites(crawler, outbox, self._leases, self._timing)
         self.outcomes = Outcomes(self._leases, self.sites, self._timing)
@@ -136,8 +136,7 @@ class FrontierScheduler(BaseScheduler):
             FrontierStats(stats),
             self._duplicates,
         ]
-        if self.items is not None:
-            participants.append(self.items)
+        participants += [one for one in (self.items, self._start_urls) if one is not None]
         if declared:
             participants.insert(0, LongestWait(max(_DAYS, config.max_retry_after + config.retry_max_delay)))
         self._entries = Entries(self.keys, self.sites, self._serializer, declared=declared)
@@ -271,7 +270,7 @@ class FrontierScheduler(BaseScheduler):
             logger.info("Beginning crawl %s", state.crawl_id)
         self._crawler.signals.connect(self._exchanges.opened, signals.spider_opened)
         self.outcomes.connect(self._crawler)
-        self._exchanges.start(self._prepare_exchange, self._check_engine)
+        self._exchanges.start(self._beside_exchange, self._check_engine)
         from twisted.internet import reactor  # not before Scrapy has installed it
 
         cast("Any", reactor).addSystemEventTrigger("before", "shutdown", self._leave_at_once)
@@ -327,21 +326,23 @@ class FrontierScheduler(BaseScheduler):
             left = await look_back(self.frontier, self._crawler.settings, self.worker)
             self.last_status, self.last_dead = left
         if self._start_urls is not None:
-            await self._start_urls.leave(queued=not self._exchanges.has_ended_elsewhere)
+            await self._start_urls.leave()
 
     # What the exchanges ask of it
 
-    async def _prepare_exchange(self) -> None:
+    def _beside_exchange(self) -> Coroutine[None, None, None] | None:
         self.worker.read_peers(self.frontier)
-        if self._start_urls is None or not (self._leases.is_drained and self._asks):
-            return
-        if self._exchanges.unanswered is not None:
-            return  # that outbox is said again first, without what would be taken now
-        may_end, is_busy = not (self._leases or self._outbox.entries), bool(self._leases.prefetched.spares)
-        for push, requests in await self._start_urls.take(self._spider, may_end=may_end, is_busy=is_busy):
-            self.keys.pushed(requests, push)
-            for request in requests:
-                self.enqueue_request(request)
+        if (urls := self._start_urls) is None or not (self._leases.is_drained and self._asks):
+            return None
+
+        async def take() -> None:
+            for push, requests in await urls.take(self._spider):
+                self.keys.pushed(requests, push)
+                for request in requests:
+                    self.enqueue_request(request)
+
+        is_busy = bool(self._leases.prefetched.spares)
+        return take() if urls.is_due(may_end=not self._leases, is_busy=is_busy) else None
 
     def _check_engine(self) -> None:
         """See what the engine still has in hand."""

@@ -20,12 +20,15 @@ from scrapy import Request
 from scrapy_durable.connection import redis_client
 from scrapy_durable.exceptions import FrontierUnavailable, StartUrlRefused
 from scrapy_durable.frontier.build import prefix_of
+from scrapy_durable.participants import Participant
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
     from scrapy import Spider
     from scrapy.settings import BaseSettings
     from scrapy.statscollectors import StatsCollector
+
+    from scrapy_durable.frontier.contract import Inbox, Outbox
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +64,7 @@ _STEERING = (
 _TAKE = files("scrapy_durable.frontier").joinpath("lua", "start_urls.lua").read_text("utf-8")
 
 
-class StartUrls:
+class StartUrls(Participant):
     """The start key of one spider: a list, a set (`REDIS_START_URLS_AS_SET`) or a sorted set (`…_AS_ZSET`).
 
     Taking a value and having it queued are two steps, with the frontier between. Meanwhile it is kept under
@@ -97,6 +100,10 @@ class StartUrls:
         self._lease_seconds = lease_seconds
         self._stats = stats
         self._taken: list[bytes] = []
+        self._sent = False
+        """What was taken is in an outbox that is on its way, or was answered."""
+        self._is_queued = False
+        """That was answered."""
         self._said = ""
 
     def serve(self, spider: Spider) -> None:
@@ -107,18 +114,17 @@ class StartUrls:
         if callable(getattr(spider, "next_requests", None)):
             spider.next_requests = lambda: iter(())  # type: ignore[attr-defined]
 
-    async def take(
-        self, spider: Spider, *, may_end: bool = True, is_busy: bool = False
-    ) -> list[tuple[bytes, list[Request]]]:
-        """The requests of up to a batch of values, those of each with the id of the push; none while the last ones have
-        not been dropped, and, unless the crawl `may_end`, for a while after the key was found empty, which is longer
-        for a worker that `is_busy`.
+    def is_due(self, *, may_end: bool, is_busy: bool) -> bool:
+        """Whether to look again: not while the last ones have not been dropped, nor, unless the crawl `may_end`, for a
+        while after the key was found empty, which is longer for a worker that `is_busy`.
+        """
+        return not self._taken and (may_end or time.monotonic() >= self._empty_at + self._interval(is_busy))
 
-        Raises `FrontierUnavailable`.
+    async def take(self, spider: Spider) -> list[tuple[bytes, list[Request]]]:
+        """The requests of up to a batch of values, those of each with the id of the push, which have to be in the next
+        outbox. Raises `FrontierUnavailable`.
         """
         began = time.monotonic()
-        if self._taken or not (may_end or began >= self._empty_at + self._interval(is_busy)):
-            return []
         self._taken = await self._take()
         if not self._taken and not self.others_have:
             self._empty_at = time.monotonic()
@@ -139,16 +145,23 @@ class StartUrls:
         far = max(_LOOK_INTERVAL, _LOOKS_APART * self._took)
         return _LOOK_INTERVAL_BUSY if is_busy else min(far, _LOOK_INTERVAL_BUSY)
 
-    async def drop(self) -> None:
-        """What was taken is in the frontier, or refused, by now. Raises `FrontierUnavailable`."""
-        if self._taken:
-            await self._call(self._client.zrem(self._being_queued, *self._taken))
-            self._taken = []
+    def say(self, outbox: Outbox) -> None:
+        """The requests of what was taken are in it."""
+        self._sent = bool(self._taken)
 
-    async def leave(self, *, queued: bool) -> None:
+    def hear(self, outbox: Outbox, inbox: Inbox) -> None:
+        """They are in the frontier, or refused."""
+        self._is_queued = self._sent
+
+    async def drop(self) -> None:
+        """Drop what was taken, once it is in the frontier. Raises `FrontierUnavailable`."""
+        if self._is_queued:
+            await self._call(self._client.zrem(self._being_queued, *self._taken))
+            self._taken, self._sent, self._is_queued = [], False, False
+
+    async def leave(self) -> None:
         """Close the connection; what was taken is dropped if it is queued, and else taken by the next crawl."""
-        if queued:
-            await self.drop()
+        await self.drop()
         await self._client.aclose()
 
     async def _take(self) -> list[bytes]:

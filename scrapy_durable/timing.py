@@ -52,12 +52,14 @@ class Timing(Participant):
         self._has_heard = False
         self._wait_until: float | None = None
         self._last_exchange = 0.0
+        self._first_by = 0.0
+        """When the first exchange is due, though `start()` has not yielded anything yet."""
         self._had = 0
         """Leases that were under way after the last exchange."""
         self._had_spares = 0
-        self._freed = 0
-        self._freed_first = self._freed_last = 0.0
-        """How many places have become free since, and when."""
+        self._news_number = 0
+        self._news_first = self._news_last = 0.0
+        """How many places have become free since, and requests come, and when."""
 
     def wake(self) -> None:
         """There may be something to say, or to be had."""
@@ -81,8 +83,11 @@ class Timing(Participant):
         """Return when there is something to say or to be had, but not more often than each tick, unless it is
         urgent. `is_pressing` tells whether anything is to be said without waiting for more.
         """
+        if not self._first_by:
+            self._last_exchange = time.monotonic()
+            self._first_by = self._last_exchange + _LINGER
         self._had = self._leases.under_way
-        self._freed = 0
+        self._news_number = 0
         self._had_spares = len(self._leases.prefetched.spares)
         earliest = self._last_exchange + _TICK
         if self._wait_until is not None and self._wait_until < earliest:
@@ -107,7 +112,7 @@ class Timing(Participant):
     def _has_something_to_say(self, is_pressing: bool) -> bool:
         return (
             is_pressing
-            or not self._has_heard
+            or (not self._has_heard and time.monotonic() >= self._first_by)
             or self._urgent.is_set()
             or (self._outbox.says_something and self._is_worth_an_exchange())
         )
@@ -117,13 +122,17 @@ class Timing(Participant):
         together, as they were asked for: then all are waited for, so that they make one exchange.
         """
         under_way = self._leases.under_way + self._leases.prefetched.going_out
-        self._note_freed()
-        if under_way == 0 or (self._had_spares and self._has_few_spares):
+        self._note_news()
+        if self._had_spares and self._has_few_spares:
             return True
+        if under_way == 0:
+            # What the last answer yields goes along, if it comes at once.
+            is_read = self._news_number and any(True for _ in self._leases.slots)
+            return not is_read or self._rest_of_gathering() <= 0
         since = time.monotonic() - self._last_exchange
         if since < _LINGER:
             return under_way <= self._had * 5 // 8 or (bool(self._outbox.entries) and self._has_room)
-        if self._freed:
+        if self._news_number:
             return self._rest_of_gathering() <= 0
         return since >= _LINGER_ALONE or self._outbox.is_waited_for
 
@@ -132,12 +141,12 @@ class Timing(Participant):
         under_way = self._leases.under_way
         return under_way <= (under_way + self._leases.prefetch) * 5 // 8
 
-    def _note_freed(self) -> None:
-        freed = self._leases.prefetched.empty_places
-        if freed != self._freed:
+    def _note_news(self) -> None:
+        number = self._leases.prefetched.empty_places + len(self._outbox.entries)
+        if number != self._news_number:
             now = time.monotonic()
-            self._freed_first = self._freed_first if self._freed else now
-            self._freed, self._freed_last = freed, now
+            self._news_first = self._news_first if self._news_number else now
+            self._news_number, self._news_last = number, now
 
     @property
     def _has_few_spares(self) -> bool:
@@ -146,8 +155,9 @@ class Timing(Participant):
         return spares <= min(self._had_spares // 2, self._leases.under_way)
 
     def _rest_of_gathering(self) -> float:
-        """Seconds until the answers that belong together are there."""
-        return min(self._freed_last + _QUIET, self._freed_first + _GATHER) - time.monotonic()
+        """Seconds until the answers that belong together are there, and what the last one of all yields."""
+        until = self._news_first if self._leases.under_way else self._news_first + _TICK
+        return min(max(self._news_last + _QUIET, until), self._news_first + _GATHER) - time.monotonic()
 
     def _may_be_given_something(self) -> bool:
         """True when a time has come that held something back, or others may have queued something."""
@@ -164,8 +174,8 @@ class Timing(Participant):
     def _nap(self) -> float:
         """Seconds until it is worth checking again, if nobody calls before."""
         now = time.monotonic()
-        nap = _TICK if self._leases.at_work else _POLL_INTERVAL
-        if self._freed:
+        nap = _TICK if self._leases.at_work else _POLL_INTERVAL if self._has_heard else _LINGER
+        if self._news_number:
             nap = min(nap, max(0.0, self._rest_of_gathering()))
         return nap if self._wait_until is None else max(0.0, min(nap, self._wait_until - now))
 

@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import Collection
 from types import TracebackType
 
+_PIECE = 1 << 20
+"""Bytes of an answer that are one piece at most: a server far away is late with each, not slow."""
 _BEGINNING = 200
 """Bytes that are kept of what was asked."""
 
@@ -81,7 +83,9 @@ class TcpProxy:
         self._tasks.add(this)
         this.add_done_callback(self._tasks.discard)
         try:
-            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
+            server_reader, server_writer = await asyncio.open_connection(
+                "127.0.0.1", self._server_port, limit=_PIECE
+            )
         except OSError:
             writer.close()
             return
@@ -124,7 +128,7 @@ class TcpProxy:
         answered: asyncio.Event,
     ) -> None:
         with contextlib.suppress(OSError):
-            while data := await reader.read(65536):
+            while data := await reader.read(_PIECE):
                 answered.set()
                 await self._pass_black_hole()
                 if self.delay:

@@ -16,8 +16,9 @@ from scrapy_durable.responses.build import build_response_store
 from tests.any_project.conftest import MakeProject
 from tests.any_project.project import Project
 from tests.any_project.variants import Variant
-from tests.crawling import HANGS
+from tests.crawling import HANGS, crawl
 from tests.redis_server import RedisServer
+from tests.standin import StandIn
 from tests.tcp_proxy import TcpProxy
 
 ON_REDIS = Variant(
@@ -27,10 +28,14 @@ SCRIPTS = ("exchange", "workers", "elect_finisher", "status", "publish_verdict",
 NAMES = {load_script(name).sha: name for name in SCRIPTS}
 FROM_TIME_TO_TIME = {"exchange", "workers", "EVAL", "ZREM", "GET"}
 """What a crawl asks as often as its time demands; `GET` and `EVAL` are the look for a verdict, and for start URLs."""
+BESIDE = {"MULTI", "SCAN", "TIME", "PEXPIRETIME"}
+"""What goes on beside a crawl that has a response store: answers are put there, and it is pruned."""
 BEGINNING = ["INFO SCRIPT EXISTS", "SCRIPT LOAD"]
 """What the server has, and the time that names a crawl; the rest, and the crawl is begun."""
-END = ["elect_finisher", "status", "elect_finisher", "publish_verdict", "logs", "SCRIPT LOAD"]
-"""The last one removes it: its first part sees to it that the server has the script."""
+END = ["elect_finisher", "publish_verdict", "SCRIPT LOAD"]
+"""Who is elected is told what there is. The last one removes it: its first part sees to it that the server has the
+script.
+"""
 
 
 def name_of(asked: bytes) -> str:
@@ -45,10 +50,10 @@ def name_of(asked: bytes) -> str:
     return f"SCRIPT {argument}" if first == "SCRIPT" else first
 
 
-async def round_trips(crawl: Project, server: RedisServer) -> list[str]:
+async def round_trips(crawled: Project, server: RedisServer) -> list[str]:
     """What a crawl has asked of Redis and waited for, in its order."""
     async with TcpProxy(server.port) as proxy:
-        run = crawl.start(arguments=["-s", f"REDIS_URL=redis://127.0.0.1:{proxy.port}/0"])
+        run = crawled.start(arguments=["-s", f"REDIS_URL=redis://127.0.0.1:{proxy.port}/0"])
         assert await asyncio.to_thread(run.wait) == 0, run.log
         # A long question may be answered in part before it is asked as a whole; that is one round trip.
         return [name_of(each) for each in proxy.round_trips if each.startswith(b"*")]
@@ -64,6 +69,27 @@ def test_the_begin_and_the_end_of_a_crawl_ask_a_handful_of_times_one_after_the_o
     assert names[: len(BEGINNING)] == BEGINNING
     assert names[-len(END) :] == END
     assert not {name for name in names if name not in {*BEGINNING, *END}}, "nothing else is waited for"
+
+
+def test_the_begin_and_the_end_of_a_crawl_of_cars_ask_no_more_often(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    """But for a look before anything is started, whether the server is there and fit."""
+
+    async def asked() -> list[str]:
+        async with TcpProxy(redis_server.port) as proxy:
+            url = f"redis://127.0.0.1:{proxy.port}/0"
+            with (
+                StandIn(100) as site,
+                crawl(site.url, tmp_path / "out", redis_url=url, jobdir=tmp_path / "job") as run,
+            ):
+                assert await asyncio.to_thread(run.wait, HANGS) == 0, run.log
+            return [name_of(each) for each in proxy.round_trips if each.startswith(b"*")]
+
+    with redis_server.client() as client:
+        client.script_flush()
+    names = [name for name in asyncio.run(asked()) if name not in FROM_TIME_TO_TIME | BESIDE]
+    assert names == ["INFO PING", *BEGINNING, *END]
 
 
 def test_a_stored_answer_is_looked_up_and_not_claimed_in_one_round_trip_on_each_of_two_connections(

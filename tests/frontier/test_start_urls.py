@@ -15,9 +15,11 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
 from scrapy_durable import start_urls
+from scrapy_durable.frontier.contract import Inbox, Outbox
 from scrapy_durable.start_urls import StartUrls, build_start_urls
 from tests.redis_server import RedisServer
 
+ANSWER = Inbox(leases=[], refused=[], stale=[], dead_lettered=[], unfinished=1, next_due=None, now=0.0)
 KEY = "plain:start_urls"
 PUSHED = [f"http://site.test/{number}" for number in range(10)]
 NEVER, AT_ONCE = 3600.0, 0.0
@@ -63,7 +65,7 @@ def with_workers(
             await use(*workers)
         finally:
             for one in workers:
-                await one.leave(queued=False)
+                await one.leave()
 
     asyncio.run(run())
 
@@ -83,12 +85,33 @@ async def taken(worker: StartUrls) -> dict[str, bytes]:
     return {request.url: push for push, requests in await worker.take(PlainSpider()) for request in requests}
 
 
+async def queued(worker: StartUrls) -> None:
+    """What it has taken is in an outbox, and that is answered."""
+    worker.say(Outbox())
+    worker.hear(Outbox(), ANSWER)
+    await worker.drop()
+
+
+def test_what_came_while_an_exchange_was_under_way_is_not_dropped_with_it(
+    server: RedisServer, kind: str
+) -> None:
+    async def take_beside(one: StartUrls, other: StartUrls) -> None:
+        one.say(Outbox())
+        found = await taken(one)
+        one.hear(Outbox(), ANSWER)
+        await one.drop()
+        assert not one.is_due(may_end=True, is_busy=False), "what it has is not queued yet"
+        assert await taken(other) == found, "others take it when this one is killed"
+
+    with_workers(server, kind, take_beside, NEVER, AT_ONCE)
+
+
 def test_no_two_workers_take_the_same(server: RedisServer, kind: str) -> None:
     async def take_in_turns(first: StartUrls, second: StartUrls) -> None:
         found = []
         for one in (first, second, first, second):
             found += await taken(one)
-            await one.drop()
+            await queued(one)
         assert sorted(found) == PUSHED
 
     with_workers(server, kind, take_in_turns, NEVER, NEVER)
@@ -118,8 +141,8 @@ def test_what_a_worker_is_queueing_is_waited_for_and_told_of(server: RedisServer
         found = await taken(other)
         assert not found.keys() & queueing.keys()
         assert other.others_have == len(queueing)
-        await other.drop()
-        await busy.drop()
+        await queued(other)
+        await queued(busy)
         await taken(other)
         assert other.others_have == 0
 
@@ -131,7 +154,7 @@ def test_what_is_queued_never_comes_again(server: RedisServer, kind: str) -> Non
         found: list[str] = []
         while more := await taken(one):
             found += more
-            await one.drop()
+            await queued(one)
         assert sorted(found) == PUSHED
 
     with_workers(server, kind, take_all, AT_ONCE)
@@ -142,7 +165,7 @@ def test_what_is_queued_never_comes_again(server: RedisServer, kind: str) -> Non
 def test_the_same_address_pushed_again_is_another_push(server: RedisServer, kind: str) -> None:
     async def take_twice(one: StartUrls) -> None:
         before = await taken(one)
-        await one.drop()
+        await queued(one)
         with server.client() as client:
             client.delete(KEY)
             push(client, kind, list(before))
@@ -160,7 +183,7 @@ def test_the_same_address_pushed_again_is_another_push(server: RedisServer, kind
 def test_an_empty_key_is_looked_at_again_in_time_but_not_for_long_by_a_crawl_that_is_far_or_busy(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch, took: float, is_busy: bool, interval: float
 ) -> None:
-    now, looks = 1000.0, list[float]()
+    now = 1000.0
     monkeypatch.setattr(start_urls, "time", SimpleNamespace(monotonic=lambda: now))
 
     async def look(one: StartUrls) -> None:
@@ -169,16 +192,14 @@ def test_an_empty_key_is_looked_at_again_in_time_but_not_for_long_by_a_crawl_tha
         async def nothing() -> list[bytes]:
             nonlocal now
             now += took
-            looks.append(now)
             return []
 
         monkeypatch.setattr(one, "_take", nothing)
-        await one.take(PlainSpider(), may_end=True)
-        for seconds, number in ((interval - 0.125, 1), (0.125, 2)):
-            now += seconds
-            await one.take(PlainSpider(), may_end=False, is_busy=is_busy)
-            assert len(looks) == number
-        await one.take(PlainSpider(), may_end=True, is_busy=is_busy)
-        assert len(looks) == 3, "a crawl that may end looks whenever it was"
+        await one.take(PlainSpider())
+        now += interval - 0.125
+        assert not one.is_due(may_end=False, is_busy=is_busy)
+        assert one.is_due(may_end=True, is_busy=is_busy), "a crawl that may end looks whenever it was"
+        now += 0.125
+        assert one.is_due(may_end=False, is_busy=is_busy)
 
     with_workers(server, "list", look, NEVER)

@@ -30,7 +30,10 @@ _REPLACED = {
 }
 """Components of Scrapy's, and what stands in their place: at their place in the order, switched off where they are."""
 _ADDED = {
-    "DOWNLOADER_MIDDLEWARES": {"scrapy_durable.retry.middleware.LastWordMiddleware": 10},
+    "DOWNLOADER_MIDDLEWARES": {
+        "scrapy_durable.turns.TurnsMiddleware": 5,
+        "scrapy_durable.retry.middleware.LastWordMiddleware": 10,
+    },
     "SPIDER_MIDDLEWARES": {
         "scrapy_durable.parents.ParentsMiddleware": 0,
         "scrapy_durable.retry.middleware.NoAnswerMiddleware": 100,

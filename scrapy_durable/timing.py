@@ -52,6 +52,8 @@ class Timing(Participant):
         self._has_heard = False
         self._wait_until: float | None = None
         self._last_exchange = 0.0
+        self._took = 0.0
+        """Seconds, from its beginning to its answer."""
         self._first_by = 0.0
         """When the first exchange is due, though `start()` has not yielded anything yet."""
         self._had = 0
@@ -155,9 +157,13 @@ class Timing(Participant):
         return spares <= min(self._had_spares // 2, self._leases.under_way)
 
     def _rest_of_gathering(self) -> float:
-        """Seconds until the answers that belong together are there, and what the last one of all yields."""
-        until = self._news_first if self._leases.under_way else self._news_first + _TICK
-        return min(max(self._news_last + _QUIET, until), self._news_first + _GATHER) - time.monotonic()
+        """Seconds until the answers that belong together are there, and what the last one of all yields, which is waited
+        for no longer than an exchange takes.
+        """
+        quiet, until = _QUIET, self._news_first
+        if not self._leases.under_way:
+            quiet, until = min(_QUIET, self._took), self._news_first + min(_TICK, self._took)
+        return min(max(self._news_last + quiet, until), self._news_first + _GATHER) - time.monotonic()
 
     def _may_be_given_something(self) -> bool:
         """True when a time has come that held something back, or others may have queued something."""
@@ -188,5 +194,6 @@ class Timing(Participant):
     def hear(self, outbox: Outbox, inbox: Inbox) -> None:
         """When something that is held back may be leased."""
         self._has_heard = True
-        due = inbox.next_due
-        self._wait_until = None if due is None else time.monotonic() + due
+        due, now = inbox.next_due, time.monotonic()
+        self._took = now - self._last_exchange
+        self._wait_until = None if due is None else now + due

@@ -157,8 +157,8 @@ class Timing(Participant):
         return spares <= min(self._had_spares // 2, self._leases.under_way)
 
     def _rest_of_gathering(self) -> float:
-        """Seconds until the answers that belong together are there, and what the last one of all yields, which is waited
-        for no longer than an exchange takes.
+        """Seconds until the answers that belong together are there, and what the last one of all yields, which is
+        waited for no longer than an exchange takes.
         """
         quiet, until = _QUIET, self._news_first
         if not self._leases.under_way:

@@ -11,6 +11,7 @@ from scrapy.exceptions import NotConfigured
 
 from carscraper.catalogue.searches import reads_cars, search_of
 from carscraper.config import Config
+from carscraper.memory import trim
 from carscraper.monitoring import dead_letters
 from carscraper.monitoring.deliveries import Deliveries
 from carscraper.monitoring.publication import Publication
@@ -138,6 +139,7 @@ class Completeness(Lifecycle[Verdict]):
 
     async def _finish(self, scheduler: FrontierScheduler, status: Status) -> Verdict | None:
         _cars_spider(self._crawler).known_specs.clear()  # what comes now needs memory, and rarely any of them
+        trim()
         reading = await asyncio.to_thread(read_ledger, self._spread.archive)
         if (gathered := await self._spread.gather(scheduler, status.workers)) is not None:
             reading = gathered.reading

@@ -15,8 +15,8 @@ from carscraper.items import Specification
 from carscraper.weighed import WeighedCache
 from scrapy_durable.responses.contract import ResponseStore, StoredResponse
 
-MOST = 64 * 1024**2
-"""Bytes of memory, about: some 20,000 specifications, more than a catalogue has."""
+MOST = 48 * 1024**2
+"""Bytes of memory, about: some 15,000 specifications, more than a catalogue has."""
 _VERSION = 1
 """Of how a specification is read: one more when an answer is to be read in another way than before."""
 _DERIVED = Struct(">BIII")

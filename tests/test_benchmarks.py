@@ -95,7 +95,7 @@ def test_the_command_prints_a_line_per_contestant_and_the_ratios(capsys: pytest.
 def test_a_crawl_that_is_reparsed_is_compared_with_the_crawl(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which has to be a whole one, and five times as slow."""
+    """Which has to be a whole one, and three times as slow."""
     assert bench.main(["--listings=120", "--only=reparse"]) == 0
     lines = capsys.readouterr().out.splitlines()
     crawled, again = (line.split() for line in lines[2:4])

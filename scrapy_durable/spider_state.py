@@ -66,7 +66,6 @@ class SpiderState:
             raise NotConfigured
         state = cls(crawler, None if is_at_a_command(crawler) else jobdir / "spider.state")
         crawler.signals.connect(state._on_opened, signals.spider_opened)
-        crawler.signals.connect(state._on_closed, signals.spider_closed)
         return state
 
     @property
@@ -117,6 +116,7 @@ class SpiderState:
         if self._path is not None:
             self._writing = asyncio.create_task(self._write_until_closed())
             self._writing.add_done_callback(partial(self._on_ended, self._path))
+            self._crawler.signals.connect(self._on_closed, signals.spider_closed)
 
     def _on_ended(self, path: Path, writing: asyncio.Task[None]) -> None:
         error = None if writing.cancelled() else writing.exception()

@@ -15,7 +15,7 @@ import pytest
 
 from tests.crash.stores import SharedRedis
 from tests.crash.worker import KILLED
-from tests.crawling import Crawl, crawl
+from tests.crawling import HANGS, Crawl, crawl
 from tests.postgres_server import PostgresServer
 from tests.standin import SPEC_PATH, StandIn
 
@@ -75,7 +75,7 @@ class Machines:
 
     def _has_kept(self, run: Crawl) -> None:
         """Wait until it has. Answers that came too late for it are made up for."""
-        for look in range(50 * SECONDS):
+        for look in range(50 * int(HANGS)):
             if self.kept(run) >= ENOUGH:
                 return
             assert run.running, run.log

@@ -1,11 +1,11 @@
 """Whether the frontier gets slower or larger as it fills: `python -m benchmarks.cliff [--only queued|seen]`.
 
 *Queued*: queues of several lengths stand on one Redis side by side and take turns, so that all are measured in the
-same minutes. *Seen*: the buckets of one seen set are filled step by step. What is beyond the first ten thousand is
-added by the server itself. The times are Redis' own, of single scripts (`SLOWLOG`) and of the commands that they call
-(`INFO commandstats`), and of them the median: what else the machine does changes it little. Sizes are what the server
-says (`used_memory`) before and after. The exit status is 1 when anything takes the longest `MOST_GROWTH` times as long
-as the shortest, or a URL seen takes more than `MOST_BYTES_PER_SEEN`.
+same minutes. *Seen*: one seen set is filled step by step. What is beyond the first ten thousand is added by the
+server itself. The times are Redis' own, of single scripts (`SLOWLOG`) and of the commands that they call
+(`INFO commandstats`), and of them the median, with the spread of three runs: what else the machine does changes it
+little. Sizes are what the server says (`used_memory`) before and after. The exit status is 1 when anything takes the
+longest `MOST_GROWTH` times as long as the shortest, or a URL seen takes more than `MOST_BYTES_PER_SEEN`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from statistics import median
 from typing import Any
 
 import redis
 import uvloop
 
-from benchmarks.frontier import BATCH, Bench, fill, held_of, make_payload
+from benchmarks.frontier import BATCH, Bench, fill, held_of, make_payload, see
 from scrapy_durable.frontier.contract import Entry, Held, Outbox
 from scrapy_durable.frontier.redis import RedisFrontier
-from scrapy_durable.frontier.redis_messages import BUCKETS
 from tests.redis_server import RedisServer
 
 QUEUED = (10_000, 1_000_000, 10_000_000)
 SEEN = (1_000_000, 10_000_000, 50_000_000, 100_000_000)
+RUNS = 3
 ROUNDS = 100
+"""In each run."""
 MOST_GROWTH = 1.5
 MOST_BYTES_PER_SEEN = 10.0
 SLOTS = 3
@@ -40,19 +41,7 @@ MOST_COMMANDS = 6
 """Those of a script that grow most, by name."""
 BESIDE = {"evalsha", "config|resetstat", "config|set", "slowlog|reset", "slowlog|get", "info"}
 """Commands that are not a script's own."""
-OPTIONS = {"maxmemory": "6gb", "set-max-intset-entries": "2048", "slowlog-max-len": "4096"}
-_MORE_SEEN = """
-math.randomseed(tonumber(ARGV[1]))
-local members = {}
-for i = 1, tonumber(ARGV[2]) do
-    members[i] = string.format('%.0f', math.floor(math.random() * 2 ^ 26) * 2 ^ 27 + math.floor(math.random() * 2 ^ 27))
-end
-for first = 1, #members, 1000 do
-    redis.call('SADD', KEYS[1], unpack(members, first, math.min(first + 999, #members)))
-end
-"""
-
-
+OPTIONS = {"maxmemory": "6gb", "slowlog-max-len": "4096"}
 _MORE_QUEUED = """
 math.randomseed(tonumber(ARGV[1]))
 local samples = redis.call('HRANDFIELD', KEYS[1], 1000, 'WITHVALUES')
@@ -92,9 +81,12 @@ class Times:
         self._found.setdefault(name, []).append(sum(scripts))
         return result
 
-    def medians(self) -> dict[str, float]:
-        """Microseconds, by name."""
-        return {name: median(found) for name, found in self._found.items()}
+    def medians(self) -> dict[str, list[float]]:
+        """Microseconds, by name: that of each run."""
+        return {
+            name: [median(found[first : first + ROUNDS]) for first in range(0, len(found), ROUNDS)]
+            for name, found in self._found.items()
+        }
 
     def of_commands(self, name: str) -> dict[str, float]:
         """Microseconds of each command that the scripts of that name have called, all calls of one time together."""
@@ -106,8 +98,11 @@ class Times:
 class Turns:
     """Asks one queue for the same things again and again: each time as many are added as are taken."""
 
-    def __init__(self, frontier: RedisFrontier, client: redis.Redis, seed: int) -> None:
+    def __init__(
+        self, frontier: RedisFrontier, client: redis.Redis, seed: int, *, with_looks: bool = True
+    ) -> None:
         self.times = Times(client)
+        self._with_looks = with_looks
         self._frontier = frontier
         self._source = random.Random(seed)
         self._held: list[Held] = []
@@ -132,19 +127,32 @@ class Turns:
         await self.times.of(ADD, lambda: frontier.exchange(added, 0))
         inbox = await self.times.of(ACKNOWLEDGE_AND_LEASE, lambda: frontier.exchange(done, BATCH))
         self._held = held_of(inbox.leases)
+        if not self._with_looks:
+            return
         await self.times.of("scrapy queue status", lambda: frontier.status(5))
         await self.times.of("scrapy queue list", lambda: frontier.listing("queued", 100))
 
 
 def _print(title: str, columns: list[str], rows: dict[str, list[str]]) -> None:
-    sys.stdout.write(f"\n{title:<40}" + "".join(f"{column:>14}" for column in columns) + "\n")
+    sys.stdout.write(f"\n{title:<40}" + "".join(f"{column:>22}" for column in columns) + "\n")
     for name, cells in rows.items():
-        sys.stdout.write(f"{name:<40}" + "".join(f"{cell:>14}" for cell in cells) + "\n")
+        sys.stdout.write(f"{name:<40}" + "".join(f"{cell:>22}" for cell in cells) + "\n")
     sys.stdout.flush()
 
 
-def _has_cliff(rows: dict[str, list[str]]) -> bool:
-    return any(float(cells[-1]) > MOST_GROWTH * float(cells[0]) for cells in rows.values())
+def _print_times(title: str, numbers: list[int], times: list[dict[str, list[float]]]) -> bool:
+    """A line for each thing that is asked for; says whether one takes the longest table too long."""
+    rows = {
+        f"{name} (µs)": [
+            f"{median(of[name]):.0f} ({min(of[name]):.0f} to {max(of[name]):.0f})" for of in times
+        ]
+        for name in times[0]
+    }
+    _print(title, [f"{number:,}" for number in numbers], rows)
+    first, *_, last = times
+    growth = {name: [median(last[name]) / median(first[name])] for name in first}
+    _print("", ["times as long"], {name: [f"{one:.2f}" for one in found] for name, found in growth.items()})
+    return any(one > MOST_GROWTH for (one,) in growth.values())
 
 
 def fill_up(client: redis.Redis, prefix: str, length: int) -> None:
@@ -167,12 +175,10 @@ async def measure_queued(server: RedisServer, lengths: list[int]) -> bool:
             bytes_each.append(f"{(bench.used_memory() - before) / length:.1f}")
             sys.stderr.write(f"{length:,} queued after {time.monotonic() - started:.0f} s\n")
             turns.append(Turns(frontier, client, index + 2))
-        for _ in range(ROUNDS):
+        for _ in range(RUNS * ROUNDS):
             for one in turns:
                 await one.take()
-    medians = [one.times.medians() for one in turns]
-    rows = {f"{name} (µs)": [f"{found[name]:.0f}" for found in medians] for name in medians[0]}
-    _print("queued", [f"{length:,}" for length in lengths], rows)
+    has_cliff = _print_times("queued", lengths, [one.times.medians() for one in turns])
     _print("", [""] * len(lengths), {"bytes per request of 235": bytes_each})
     for name in EXCHANGES:
         commands = [Counter(one.times.of_commands(name)) for one in turns]
@@ -181,45 +187,28 @@ async def measure_queued(server: RedisServer, lengths: list[int]) -> bool:
             command: [f"{found[command]:.0f}" for found in commands] for command in by_growth[:MOST_COMMANDS]
         }
         _print(f"{name}: commands (µs)", [f"{length:,}" for length in lengths], growth)
-    return _has_cliff(rows)
-
-
-def _more(steps: list[int]) -> Iterator[list[int]]:
-    """How many each bucket gets at each step, spread as hashes are."""
-    before = 0
-    for step in steps:
-        mean = (step - before) / BUCKETS
-        source = random.Random(step)
-        yield [max(0, round(source.gauss(mean, mean**0.5))) for _ in range(BUCKETS)]
-        before = step
+    return has_cliff
 
 
 async def measure_seen(server: RedisServer, steps: list[int]) -> bool:
     """Print a table of seen sets, and say whether a URL takes too much or the time of an exchange grows."""
-    bench, sizes, medians = Bench(server), list[float](), list[dict[str, float]]()
+    bench, sizes, medians = Bench(server), list[float](), list[dict[str, list[float]]]()
     frontier = await bench.frontier("bench")
     await fill(frontier, QUEUED[0], slots=SLOTS)
-    before, total = bench.used_memory(), 0
+    before, seen = bench.used_memory(), 0
     with server.client() as client:
-        more_seen = client.register_script(_MORE_SEEN)
-        for step, numbers in zip(steps, _more(steps), strict=True):
-            for first in range(0, BUCKETS, 64):
-                with client.pipeline(transaction=False) as pipe:
-                    for bucket in range(first, first + 64):
-                        more_seen([f"{{bench}}:seen:{bucket}"], [step + bucket, numbers[bucket]], client=pipe)
-                    pipe.execute()
-            total += sum(numbers)
-            sizes.append((bench.used_memory() - before) / total)
-            turns = Turns(frontier, client, step)
-            for _ in range(ROUNDS):
+        for step in steps:
+            see(client, "bench", seen, step)
+            seen = step
+            sizes.append((bench.used_memory() - before) / seen)
+            turns = Turns(frontier, client, step, with_looks=False)
+            for _ in range(RUNS * ROUNDS):
                 await turns.take()
             medians.append(turns.times.medians())
             sys.stderr.write(f"{step:,} seen\n")
-    rows = {f"{name} (µs)": [f"{found[name]:.0f}" for found in medians] for name in medians[0]}
-    columns = [f"{step:,}" for step in steps]
-    _print("seen", columns, rows)
+    has_cliff = _print_times("seen", steps, medians)
     _print("", [""] * len(steps), {"bytes per URL": [f"{size:.1f}" for size in sizes]})
-    return sizes[-1] > MOST_BYTES_PER_SEEN or _has_cliff(rows)
+    return has_cliff or max(sizes) > MOST_BYTES_PER_SEEN
 
 
 def main() -> int:

@@ -4,11 +4,10 @@
 A script runs alone and as a whole, so every operation is one step for all workers. The server's clock is
 the only one. What the keys are is written in `lua/keys.lua`.
 
-The *seen set* holds the keys of what is done as 64-bit integers in 65,536 sets. Up to 512 integers a set is
-a sorted array of 8 bytes each, so that a URL costs about 9 bytes at ten million; above 33 million the sets
-turn into hash tables of some 80 bytes per URL, unless `set-max-intset-entries` is raised on the server,
-which a worker warns of in time. In a hundred million URLs, two with the same 64-bit fingerprint are to be
-expected 0.0003 times.
+The *seen set* holds the keys of what is done as 64-bit integers, in sets that are split as they fill
+(`lua/seen.lua`): up to `set-max-intset-entries` integers (512) a set is a sorted array of 8 bytes each, so that a
+URL costs some 9 bytes, however many there are. In a hundred million URLs, two with the same 64-bit fingerprint are
+to be expected 0.0003 times.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from scrapy_durable.frontier.parts import MOST_BYTES, checked_part
 from scrapy_durable.frontier.redis_beside import EXCHANGE, RedisBeside
 from scrapy_durable.frontier.redis_logs import CLOSE_LOG, FIRSTS_BUCKETS, JOIN_LOG, LOGS
 from scrapy_durable.frontier.redis_messages import (
-    BUCKETS,
     microseconds,
     read_dead_letters,
     read_held_leases,
@@ -47,8 +45,8 @@ from scrapy_durable.frontier.redis_server import MemoryFull, RedisKeys, other_re
 BATCH = 1000
 """Dead letters, or keys to remove, that one call of a script deals with: a few milliseconds for the server.
 """
-LOOK_EVERY = 100_000
-"""Acknowledgements of this worker between two looks whether the seen set outgrows its sets."""
+MOST_REMOVALS = 100
+"""Calls of such a script in one round trip."""
 VERDICT_KEPT = 3600
 """Seconds for which a verdict is kept, from when it is published and again from `forget`."""
 
@@ -119,7 +117,7 @@ class RedisFrontier(RedisBeside):
         state, found, *rest = await self._keys.run(BEGIN, self._keys.fixed, arguments)
         with reading("the crawl"):
             while state == b"forgetting":
-                await self._keys.run_all(FORGET, self._removal(found.decode()))
+                await self._remove(found.decode())
                 state, found, *rest = await self._keys.run(BEGIN, self._keys.fixed, arguments)
             if state == b"release":
                 raise other_release(self._keys.place, found.decode(errors="replace"))
@@ -137,10 +135,6 @@ class RedisFrontier(RedisBeside):
         its entries, which may be the children of what is acked, and the caller repeats the whole later.
         """
         number = self._number_of(outbox)
-        self._acknowledged += len(outbox.acks) + len(outbox.logged)
-        if self._acknowledged >= LOOK_EVERY:
-            self._acknowledged = 0
-            await self._keys.look_at_seen()
         try:
             reply = await self._exchange(EXCHANGE, outbox, want, number)
         except MemoryFull as error:
@@ -252,7 +246,8 @@ class RedisFrontier(RedisBeside):
         return part
 
     async def forget(self, *, unless_unfinished: bool = False) -> bool:
-        """Remove the crawl with all it has seen, in some seventy short calls for one round trip.
+        """Remove the crawl with all it has seen, in short calls: one round trip, and one more for each fifteen million
+        requests.
 
         Its workers are told with the first call, and the others do nothing when that one has refused. If this process
         dies meanwhile, the next `begin` does the rest.
@@ -269,22 +264,24 @@ class RedisFrontier(RedisBeside):
             [*self._keys.fixed, self._keys.verdict(crawl_id)],
             [crawl_id, "mark", VERDICT_KEPT, int(unless_unfinished)],
         )
-        marked, *_ = await self._keys.run_all(FORGET, [mark, *self._removal(crawl_id)])
+        marked, *_ = await self._remove(crawl_id, mark)
         return bool(marked)
 
-    def _removal(self, crawl_id: str) -> list[Call]:
-        """What removes the keys of a crawl that is marked as going."""
-        buckets = [
-            *map(self._keys.bucket, range(BUCKETS)),
-            *(self._keys.bucket(number, b"firsts") for number in range(FIRSTS_BUCKETS)),
+    async def _remove(self, crawl_id: str, *before: Call) -> list[Any]:
+        """Remove the keys of a crawl that is marked as going, by these calls at the latest; returns the answers."""
+        firsts = [self._keys.firsts(number) for number in range(FIRSTS_BUCKETS)]
+        removals: list[Call] = [
+            ([*self._keys.fixed, *firsts[first : first + BATCH]], [crawl_id, "remove", BATCH])
+            for first in range(0, len(firsts), BATCH)
         ]
-        return [
-            *(
-                ([*self._keys.fixed, *buckets[first : first + BATCH]], [crawl_id, "remove"])
-                for first in range(0, len(buckets), BATCH)
-            ),
-            (self._keys.fixed, [crawl_id, "end"]),
-        ]
+        end: Call = (self._keys.fixed, [crawl_id, "end"])
+        answers = await self._keys.run_all(FORGET, [*before, *removals, end])
+        left = answers[-1]
+        while left:
+            calls = min(-(-left // BATCH), MOST_REMOVALS)
+            removals = [(self._keys.fixed, [crawl_id, "remove", BATCH])] * calls
+            *_, left = await self._keys.run_all(FORGET, [*removals, end])
+        return answers
 
     async def check(self) -> None:
         """See whether the server is fit, and join nothing."""

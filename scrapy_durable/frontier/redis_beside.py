@@ -9,7 +9,6 @@ from scrapy_durable.frontier.contract import Entry, Inbox, Key, Outbox, Pause
 from scrapy_durable.frontier.redis_layout import STATE_VERSION
 from scrapy_durable.frontier.redis_logs import RedisLogs
 from scrapy_durable.frontier.redis_messages import (
-    BUCKETS,
     pack_outbox,
     read_element,
     read_inbox,
@@ -31,8 +30,8 @@ class RedisBeside(RedisLogs):
 
     async def find(self, key: Key) -> Element | None:
         """The request of that key."""
-        keys = [*self._keys.fixed, self._keys.bucket(key % BUCKETS)]
-        reply = await self._keys.run(FIND, keys, [self._offset(), key.to_bytes(8, signed=True), str(key)])
+        arguments: list[str | int | bytes] = [self._offset(), key.to_bytes(8, signed=True), str(key)]
+        reply = await self._keys.run(FIND, self._keys.fixed, arguments)
         with reading("a request"):
             return read_element(key, reply)
 
@@ -80,6 +79,4 @@ class RedisBeside(RedisLogs):
             self._offset(),
             want,
         ]
-        keys = self._keys.fixed
-        messages = pack_outbox(outbox, keys, self._keys.bucket)
-        return await self._keys.run(script, keys, [*head, *messages, self._log or ""])
+        return await self._keys.run(script, self._keys.fixed, [*head, *pack_outbox(outbox), self._log or ""])

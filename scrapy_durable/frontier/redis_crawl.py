@@ -34,8 +34,6 @@ class RedisCrawl:
         self._nonce = secrets.token_hex(8)
         self._log: str | None = None
         self._number = 0
-        self._acknowledged = 0
-        """Since the last look at the seen set."""
         self._unanswered: tuple[Outbox, int] | None = None
         self._crawl_id: str | None = None
         self._is_inspected = False

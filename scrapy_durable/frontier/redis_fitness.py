@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from scrapy_durable.frontier.redis_messages import BUCKETS, rows
+from scrapy_durable.frontier.redis_messages import rows
 
 OLDEST_VERSION = (7, 0)
-USUAL_ENTRIES = 512
-"""`set-max-intset-entries` where nobody has set it."""
-_LEAST_RAISED = 2048
-"""What is asked for when it has to be raised: enough for 134 million."""
-_ALMOST = 0.8
-"""Share of the room in the seen set from which on it is warned of: sets differ in how full they are."""
+LEAST_ENTRIES = 512
+"""Of `set-max-intset-entries`, so that the sets of `lua/seen.lua` stay small; what it is where nobody has set it."""
 
 
 def other_kind(info: Any) -> str:
@@ -35,25 +31,6 @@ def other_kind(info: Any) -> str:
         return f"is a read-only replica: give REDIS_URL the server that it copies, {master!a}"
     version = tuple(int(part) for part in field(info, "redis_version").split(".")[:2] if part.isdigit())
     return "is older than Redis 7.0" if version < OLDEST_VERSION else ""
-
-
-def seen_outgrown(members: int, encoding: bytes | None, most: int | None) -> tuple[int, int, int] | None:
-    """How many the seen set holds, how many it can in few bytes each, and the `set-max-intset-entries` to set;
-    None when there is room enough.
-
-    From one of its sets, since all fill alike: how many members it has, its encoding, and
-    `set-max-intset-entries`, None where the server does not tell.
-    """
-    is_sorted = encoding in (b"intset", None)
-    if most is None and is_sorted and members > USUAL_ENTRIES:
-        return None  # somebody has raised it, nobody knows how far
-    most = USUAL_ENTRIES if most is None else most
-    if is_sorted and members < _ALMOST * most:
-        return None
-    entries = _LEAST_RAISED
-    while entries < 2 * max(members, most):
-        entries *= 2
-    return members * BUCKETS, most * BUCKETS, entries
 
 
 def field(reply: Any, name: str) -> str:

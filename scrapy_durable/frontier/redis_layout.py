@@ -36,5 +36,5 @@ FIXED_KEYS = {
 }
 """The keys that every script gets, in the order of `lua/keys.lua`, with their types."""
 
-STATE_VERSION = "7"
+STATE_VERSION = "8"
 """As in `lua/keys.lua`."""

@@ -50,10 +50,7 @@ class RedisLogs(RedisCrawl):
         claimed = list[bool]()
         for first in range(0, len(keys), _MOST_CLAIMS):
             digests = [_digest(key) for key in keys[first : first + _MOST_CLAIMS]]
-            buckets = [
-                self._keys.bucket(int.from_bytes(digest[:2]) % FIRSTS_BUCKETS, b"firsts")
-                for digest in digests
-            ]
+            buckets = [self._keys.firsts(int.from_bytes(digest[:2]) % FIRSTS_BUCKETS) for digest in digests]
             arguments: list[str | bytes] = [self._joined(), self._worker, self._nonce, self._log or ""]
             reply = await self._keys.run(CLAIM_ITEMS, [*self._keys.fixed, *buckets], [*arguments, *digests])
             with reading("the claims to items"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from struct import Struct
 from struct import error as struct_error
@@ -31,8 +31,6 @@ from scrapy_durable.frontier.reasons import kind_of
 from scrapy_durable.frontier.report import pack_report, read_report
 from scrapy_durable.frontier.views import Element, Listing
 
-BUCKETS = 2**16
-"""Sets that the seen set is spread over."""
 LEAST_PRIORITY, MOST_PRIORITY = -(2**31), 2**31 - 1
 LOG_OPEN, LOG_ABANDONED = 0, 2
 """States of an item log; 1 is closed."""
@@ -42,8 +40,8 @@ LONGEST = 1e9
 # The fixed parts of messages and answers, as `exchange.lua` has them.
 _KEY = Struct(">q")
 _HELD = Struct(">qQ")
-_ENTRY = Struct(">qIQIB")
-_ACK = Struct(">qQIB")
+_ENTRY = Struct(">qIQB")
+_ACK = Struct(">qQB")
 _TOKEN = Struct(">Q")
 _RETRY = Struct(">qQQ")
 _PAUSE = Struct(">Q")
@@ -75,31 +73,20 @@ def rows(flat: Sequence[Any], width: int) -> Iterator[tuple[Any, ...]]:
     return zip(*[iter(flat)] * width, strict=True)
 
 
-def pack_outbox(outbox: Outbox, keys: list[bytes], bucket: Callable[[int], bytes]) -> list[bytes]:
-    """The messages of an exchange, packed as `exchange.lua` reads them; appends to `keys` those of the buckets that the
-    messages refer to by position.
-    """
-    positions: dict[int, int] = {}
-
-    def position(key: Key) -> int:
-        number = key % BUCKETS
-        if number not in positions:
-            keys.append(bucket(number))
-            positions[number] = len(keys)
-        return positions[number]
-
+def pack_outbox(outbox: Outbox) -> list[bytes]:
+    """The messages of an exchange, packed as `exchange.lua` reads them."""
     entries = bytearray()
     for entry in outbox.entries:
         decimal, slot, callback = b"%d" % entry.key, entry.slot.encode(), entry.callback.encode()
         rank = MOST_PRIORITY - max(LEAST_PRIORITY, min(entry.priority, MOST_PRIORITY))
         delay = microseconds(max(0.0, entry.delay))
-        entries += _ENTRY.pack(entry.key, rank, delay, position(entry.key), len(decimal)) + decimal
+        entries += _ENTRY.pack(entry.key, rank, delay, len(decimal)) + decimal
         entries += _text(slot) + _text(callback) + _LENGTH_OF_PAYLOAD.pack(len(entry.payload)) + entry.payload
     acks, logged = bytearray(), bytearray()
     for packed, acknowledged in ((acks, outbox.acks), (logged, outbox.logged)):
         for held in acknowledged:
             decimal = b"%d" % held.key
-            packed += _ACK.pack(held.key, held.token, position(held.key), len(decimal)) + decimal
+            packed += _ACK.pack(held.key, held.token, len(decimal)) + decimal
     retries = b"".join(
         _RETRY.pack(retry.held.key, retry.held.token, microseconds(retry.delay)) + _reasons(retry.reason)
         for retry in outbox.retries

@@ -37,7 +37,7 @@ from scrapy_durable.exceptions import (
     FrontierUnavailable,
     OtherRelease,
 )
-from scrapy_durable.frontier.redis_fitness import field, other_kind, seen_outgrown
+from scrapy_durable.frontier.redis_fitness import LEAST_ENTRIES, field, other_kind
 from scrapy_durable.frontier.redis_layout import FIXED_KEYS, STATE_VERSION
 from scrapy_durable.frontier.redis_scripts import Call, Script
 
@@ -156,7 +156,6 @@ class RedisKeys(RedisConnection):
         super().__init__(client)
         self._prefix = f"{{{prefix}}}:".encode()
         self._fixed = [self._prefix + name.encode() for name in FIXED_KEYS]
-        self._has_warned = False
         self._not_loaded: list[Script] = []
         """Scripts that the server is given with the next call of one."""
 
@@ -165,9 +164,9 @@ class RedisKeys(RedisConnection):
         """Those that every script gets, in their order; a list of one's own."""
         return list(self._fixed)
 
-    def bucket(self, number: int, name: bytes = b"seen") -> bytes:
-        """One of the sets of the seen set, or of the hashes with claims to items (`firsts`)."""
-        return b"%b%b:%d" % (self._prefix, name, number)
+    def firsts(self, number: int) -> bytes:
+        """One of the hashes with claims to items."""
+        return b"%bfirsts:%d" % (self._prefix, number)
 
     def verdict(self, crawl_id: str) -> bytes:
         """Where a crawl's verdict is."""
@@ -255,27 +254,27 @@ class RedisKeys(RedisConnection):
         that it does not have, it is given with the next call of one. Returns what it answers to TIME, or that error.
         """
         try:
-            info, known, policy, append_only, now, *answers = await self.together(
+            info, known, policy, append_only, entries, now, *types = await self.together(
                 [
                     ("INFO",),
                     ("SCRIPT EXISTS", *(script.sha for script in scripts)) if scripts else ("PING",),
                     ("CONFIG GET", "maxmemory-policy"),
                     ("CONFIG GET", "appendonly"),
+                    ("CONFIG GET", "set-max-intset-entries"),
                     ("TIME",),
-                    *self._questions_of_seen(),
                     *(("TYPE", key) for key in self._fixed),
                 ]
             )
             self._refuse_other_kinds(info)
-            if any(isinstance(answer, _NOT_TOLD) for answer in (info, policy, append_only)):
+            if any(isinstance(answer, _NOT_TOLD) for answer in (info, policy, append_only, entries)):
                 logger.warning(
                     "%s does not show its configuration: whether it evicts keys is not known", self.place
                 )
             else:
                 self._refuse_eviction(policy, append_only)
-            self._judge_seen(answers[:3])
-            if foreign := self._foreign_among(answers[3:]):
-                await self._refuse_other_release(answers[3])
+                self._refuse_small_sets(entries)
+            if foreign := self._foreign_among(types):
+                await self._refuse_other_release(types[0])
                 raise ConfigurationError(f"{self.place}: {foreign}")
             if isinstance(known, list):  # else it does not tell, and is given each when it is called
                 there = zip(scripts, known, strict=True)
@@ -299,33 +298,15 @@ class RedisKeys(RedisConnection):
                 self.place,
             )
 
-    async def look_at_seen(self) -> None:
-        """Warn, once, when the seen set is about to take ten times the memory for each request."""
-        self._judge_seen(await self.together(self._questions_of_seen()))
-
-    def _questions_of_seen(self) -> Sequence[Sequence[str | bytes]]:
-        bucket = self.bucket(0)
-        return (
-            ("CONFIG GET", "set-max-intset-entries"),
-            ("SCARD", bucket),
-            ("OBJECT", "ENCODING", bucket),
-        )
-
-    def _judge_seen(self, answers: Sequence[Any]) -> None:
-        config, members, encoding = (None if isinstance(one, Exception) else one for one in answers)
-        most = field(config, "set-max-intset-entries") if config is not None else ""
-        outgrown = seen_outgrown(members or 0, encoding, int(most) if most.isdigit() else None)
-        if outgrown is None or self._has_warned:
-            return
-        self._has_warned = True
-        seen, room, entries = outgrown
-        logger.warning(
-            "%s has seen some %d requests; beyond %d each takes ten times the memory: set set-max-intset-entries to %d",
-            self.place,
-            seen,
-            room,
-            entries,
-        )
+    def _refuse_small_sets(self, entries: Any) -> None:
+        if isinstance(entries, Exception):
+            raise entries
+        most = field(entries, "set-max-intset-entries")
+        if most.isdigit() and int(most) < LEAST_ENTRIES:
+            raise ConfigurationError(
+                f"{self.place} has set-max-intset-entries {most}, with which each request that is done takes ten times "
+                f"the memory; set it to {LEAST_ENTRIES}, its default"
+            )
 
     async def _refuse_other_release(self, kind: bytes) -> None:
         """Raise `OtherRelease` for a crawl of another version, whatever its other keys are; `kind` of its first key."""

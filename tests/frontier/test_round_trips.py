@@ -9,7 +9,6 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
 from scrapy_durable.frontier.contract import Outbox
-from scrapy_durable.frontier.redis_messages import BUCKETS
 from tests.frontier.test_contract import entries, held
 from tests.frontier.test_redis import frontier_at
 from tests.redis_server import RedisServer
@@ -51,7 +50,7 @@ async def test_the_begin_and_the_end_of_a_crawl_take_a_handful_of_round_trips() 
         counts = [CountingRedis.round_trips]
         await worker.begin("crawl")
         counts.append(CountingRedis.round_trips)
-        await worker.exchange(entries(*range(0, 3 * BUCKETS, BUCKETS // 10)), 0)
+        await worker.exchange(entries(*range(30)), 0)
         leases = (await worker.exchange(Outbox(), 100)).leases
         await worker.exchange(Outbox(acks=held(*leases)), 0)
         counts.append(CountingRedis.round_trips)

@@ -14,7 +14,7 @@ from scrapy_durable.frontier.redis_layout import FIXED_KEYS, STATE_VERSION
 from scrapy_durable.frontier.sqlite_file import SCHEMA_VERSION
 
 SQLITE = (7, "11973f314b284555")
-REDIS = ("7", "304a5e693218a3c0")
+REDIS = ("8", "304a5e693218a3c0")
 
 
 def text(*path: str) -> str:

@@ -3,6 +3,7 @@
 -- Also sets the limits of the slots, which are the same for all workers: the last to begin is right. Forgets workers that hold nothing,
 -- have no item log, have reported nothing and were not heard of for an hour.
 --
+-- Uses: seen.lua
 -- Flags: allow-oom
 -- KEYS  as in keys.lua
 -- ARGV  1 id for a new crawl
@@ -35,12 +36,12 @@ if forgetting then return {'forgetting', forgetting} end
 
 local crawl_id = redis.call('HGET', CRAWL, 'id')
 if not crawl_id then
-    if redis.call('EXISTS', unpack(KEYS, 2)) > 0 then
+    if redis.call('EXISTS', seen_set(0), unpack(KEYS, 2)) > 0 then
         redis.call('HSET', CRAWL, 'forgetting', ARGV[1])
         return {'forgetting', ARGV[1]}
     end
     crawl_id = ARGV[1]
-    redis.call('HSET', CRAWL, 'id', crawl_id, 'version', VERSION, 'nonce', ARGV[2], 'identity', ARGV[5])
+    redis.call('HSET', CRAWL, 'id', crawl_id, 'version', VERSION, 'nonce', ARGV[2], 'identity', ARGV[5], 'seen', 0, 'seen_sets', 1)
 end
 local identity = redis.call('HGET', CRAWL, 'identity') or ''
 if identity ~= ARGV[5] then return {'foreign', crawl_id, identity} end

@@ -6,8 +6,8 @@
 -- The order is: end expired leases, delays and pauses; entries; sent; downloaded; unsent; acks; logged; confirmed; retries; dead letters; releases; renewals;
 -- pauses; paces; report; leases. Entries come first, so that children are in before their parent's ack; but it is all one step.
 --
--- Uses: rotation.lua limits.lua acceptances.lua exchange/messages.lua exchange/answer.lua exchange/sums.lua exchange/states.lua exchange/entries.lua exchange/outcomes.lua exchange/sites.lua exchange/leasing.lua
--- KEYS  as in keys.lua; then the buckets of the seen set (sets of integers) that messages refer to by position
+-- Uses: rotation.lua limits.lua acceptances.lua seen.lua exchange/messages.lua exchange/answer.lua exchange/sums.lua exchange/states.lua exchange/entries.lua exchange/outcomes.lua exchange/sites.lua exchange/leasing.lua
+-- KEYS  as in keys.lua
 -- ARGV  1 crawl's id
 --       2 worker; empty: somebody who is none, and holds nothing
 --       3 nonce of this worker's process

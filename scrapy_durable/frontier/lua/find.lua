@@ -1,8 +1,8 @@
 -- What is known of one request. Reads only.
 --
--- Uses: element.lua
+-- Uses: element.lua seen.lua
 -- Flags: no-writes
--- KEYS  as in keys.lua; then the bucket of the seen set that would have it
+-- KEYS  as in keys.lua
 -- ARGV  1 offset of the clock (microseconds; tests only)
 --       2 key (8 bytes)
 --       3 the same in decimal
@@ -16,7 +16,6 @@ if other then return of_other_release(other) end
 local now, key = clock(ARGV[1]), ARGV[2]
 local record = redis.call('HGET', ELEMENTS, key)
 if not record then
-    if redis.call('SISMEMBER', KEYS[FIXED + 1], ARGV[3]) == 1 then return {'done'} end
-    return {}
+    return redis.call('HEXISTS', CRAWL, 'id') == 1 and is_seen(ARGV[3]) and {'done'} or {}
 end
 return row_of_element(key, record, now)

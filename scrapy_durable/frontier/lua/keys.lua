@@ -1,12 +1,13 @@
 -- The keys of a crawl, and how its records are written down. Put in front of every script.
 --
 -- All keys share the hash tag `{prefix}`, and every script gets all of these, in this order; scripts that touch
--- the seen set, claims to items or a verdict get those keys behind them. Times are microseconds since the epoch by the server's clock.
+-- claims to items or a verdict get those keys behind them. The sets of the seen set are named in seen.lua. Times are microseconds since the epoch by the server's clock.
 --
 --  1 crawl      hash    id, version (of the state, see VERSION), identity (what the crawl is of, in words), nonce (of who began it), token, arrival, turn (last ones given), stale (messages refused),
 --                       finisher (worker that may finish it), forgetting (id of a crawl that is being removed)
 --                       logs (how many have joined), acceptance (number of the last one), unconfirmed (how many are in "accepted")
 --                       clock (the latest time that was set by), ahead (by how much that is ahead of the server's clock)
+--                       seen (how many are done), seen_sets (how many sets they are in, see seen.lua)
 --  2 names      hash    "slot:<name>" and "callback:<name>" to their numbers, "slot#<number>" and so on back to names
 --  3 elements   hash    key of every element that is not done, to its prefix and payload
 --  4 attempts   hash    key of a waiting element that was leased before, to how often, and how many of these leases ended in a retry
@@ -53,7 +54,7 @@ local FIXED = 30
 
 -- The version of all that is kept here, payloads included: raised by one with each change of it. A crawl of another one is refused,
 -- so the key `crawl` with its fields `id` and `version` is the same in every version. One that has none is of version 0.
-local VERSION = '7'
+local VERSION = '8'
 
 local HOUR = 3600 * 1000000
 local DECADE = 10 * 365 * 24 * HOUR
@@ -251,6 +252,8 @@ local function damage()
     if elements > 0 and redis.call('EXISTS', NAMES) == 0 then return 'the names of slots and callbacks are gone' end
     if leased > 0 and redis.call('ZCARD', DEADLINES) == 0 then return 'the deadlines of the leases are gone' end
     if redis.call('HEXISTS', LIMITS, '') == 0 then return 'the limits of the slots are gone' end
+    local seen = redis.call('HMGET', CRAWL, 'seen', 'seen_sets')
+    if not tonumber(seen[1]) or not tonumber(seen[2]) then return 'how much is seen is gone' end
     if ready > 0 and leased == 0 and redis.call('ZCARD', ROTATION) == 0 and redis.call('ZCARD', HELD) == 0 then
         return 'requests are queued, but no slot has its turn'
     end

@@ -56,7 +56,7 @@ do
         local records = get_in_pieces(ELEMENTS, keys_of(entries))
         local met = {}
         for i, entry in ipairs(entries) do
-            local key, rank, wait, bucket, in_decimal, slot, callback, payload = unpack(entry)
+            local key, rank, wait, in_decimal, slot, callback, payload = unpack(entry)
             local record = records[i]
             if met[key] then
                 write_new()
@@ -69,7 +69,7 @@ do
                 else
                     reschedule(key, record, rank, wait)
                 end
-            elseif redis.call('SISMEMBER', KEYS[bucket], in_decimal) == 1 then
+            elseif is_seen(in_decimal) then
                 refused = refused .. key
             else
                 add(key, rank, wait, slot, callback, payload)

@@ -12,11 +12,11 @@ local since = pack_time(now)
 
 -- Numbers are unsigned and big-endian; a text has its length (1, 2 or 4 bytes) in front. Times are microseconds.
 local FORMATS = {
-    '>c8I4I8I4Bc0I2c0I2c0I4c0',  -- entry: key, rank, delay, position of the bucket, key in decimal, slot, callback, payload
+    '>c8I4I8Bc0I2c0I2c0I4c0',    -- entry: key, rank, delay, key in decimal, slot, callback, payload
     '>c8I8',                     -- downloaded: key, token
     '>c8I8',                     -- unsent: key, token
-    '>c8I8I4Bc0',                -- ack: key, token, position of the bucket, key in decimal
-    '>c8I8I4Bc0',                -- logged: as an ack
+    '>c8I8Bc0',                  -- ack: key, token, key in decimal
+    '>c8I8Bc0',                  -- logged: as an ack
     '>I8',                       -- confirmed: token
     '>c8I8I8I2c0I2c0',           -- retry: key, token, delay, reason, kind of reason
     '>c8I8I2c0I2c0',             -- dead letter: key, token, reason, kind of reason

@@ -13,7 +13,7 @@ do
         stale = stale .. pack_held(message[1], message[2])
     end
 
-    local ended, forgotten = {}, {}
+    local ended, forgotten, done_in_decimal = {}, {}, {}
 
     -- The lease that a message ends, then its attempt, failures, slot and callback; nil if the message is stale.
     local function finish_lease(message)
@@ -58,7 +58,7 @@ do
         local lease, _, _, slot, callback = finish_lease(message)
         if not lease then return false end
         forgotten[#forgotten + 1] = message[1]
-        redis.call('SADD', KEYS[message[3]], message[4])
+        done_in_decimal[#done_in_decimal + 1] = message[3]
         count(done, slot, callback)
         return true
     end
@@ -146,6 +146,7 @@ do
             end
         end
 
+        note_seen(done_in_decimal)
         call_in_pieces('HDEL', LEASES, ended, 1)
         call_in_pieces('HDEL', ELEMENTS, forgotten, 1)
         store_in_flight()

@@ -195,5 +195,6 @@ class Removal:
     """
 
     seen: list[str]
+    """Texts of ids with spaces between, as `PackedIds` has them: as many strings would take ten times the memory."""
     begun_at: str
     removed_at: str

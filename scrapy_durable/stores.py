@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from scrapy_durable.engine import downloader_middlewares, extensions, item_pipelines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from scrapy.crawler import Crawler
 
@@ -63,7 +63,7 @@ class RemoteStore(Protocol):
         meanwhile is taken over before.
         """
 
-    def mark_removed(self, seen: list[str], begun_at: str, removed_at: str) -> None:
+    def mark_removed(self, seen: Collection[str], begun_at: str, removed_at: str) -> None:
         """Have the listings marked that a complete crawl, begun at that time, has not seen.
 
         Times as in `Car.scraped_at`.

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from typing import Self
+
+_IN_A_TEXT = 10_000
+"""Ids that become strings at once while all are gone through."""
 _AT_ONCE = 1 << 17
 """Different ids, about, that are in a dictionary at once while all are numbered: 17 MB."""
 
@@ -21,7 +27,22 @@ class PackedIds(Collection[str]):
     def __init__(self, ids: Iterable[str] = ()) -> None:
         self._texts: list[str] = []
         self._count = 0
-        self.extend(list(ids))
+        rest = iter(ids)
+        while some := list(islice(rest, _IN_A_TEXT)):
+            self.extend(some)
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str]) -> Self:
+        """Those of which each text has one or more, with spaces between."""
+        packed = cls()
+        packed._texts = list(texts)
+        packed._count = sum(text.count(" ") + 1 for text in packed._texts)
+        return packed
+
+    @property
+    def texts(self) -> list[str]:
+        """What `from_texts` makes the same of."""
+        return self._texts
 
     def extend(self, ids: Sequence[str]) -> None:
         """Add some, as many as may be in memory at once."""

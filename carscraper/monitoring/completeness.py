@@ -203,6 +203,7 @@ class Completeness(Lifecycle[Verdict]):
             # All that was named was kept: else it would not be complete.
             began, now = begin_time(self._spread.archive.crawl_id), utc(crawl_clock(self._crawler)())
             await self._deliveries.mark_removed(kept.listings, began, now)
+            trim()
         verdict = delivered(verdict, self._deliveries.undelivered, elsewhere)
         self._writing = True
         share = await self._spread.share(gathered) if gathered else kept

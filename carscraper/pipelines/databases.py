@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import orjson
 from scrapy.exceptions import DropItem, NotConfigured
 
+from carscraper.catalogue.ids import PackedIds
 from carscraper.catalogue.searches import reads_cars
 from carscraper.config import Config
 from carscraper.exceptions import StoreError
@@ -21,6 +22,7 @@ from scrapy_durable.exceptions import ConfigurationError
 from scrapy_durable.stopping import is_stopping, stop_crawl
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Self
 
     from scrapy.crawler import Crawler
@@ -149,9 +151,11 @@ class _DatabasePipeline:
             logger.warning("What others have left for %s cannot be looked through: %s", self.name, error)
         await self._open.wait_until_delivered()
 
-    def mark_removed(self, seen: list[str], begun_at: str, removed_at: str) -> None:
+    def mark_removed(self, seen: Collection[str], begun_at: str, removed_at: str) -> None:
         """Have the listings marked that a complete crawl has not seen, behind all records taken before."""
-        removal = Removal(seen, begun_at, removed_at)
+        packed = seen if isinstance(seen, PackedIds) else PackedIds(seen)
+        removal = Removal(packed.texts, begun_at, removed_at)
+        self._drafts.records.clear()
         self._open.take(removal, self._log.keep_removal(removal))
 
     @property

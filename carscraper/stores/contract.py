@@ -18,7 +18,7 @@ A database belongs to one event loop.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -98,6 +98,14 @@ class Database(Protocol):
 
     async def close(self) -> None:
         """Let go of the connection; never raises."""
+
+
+def unseen(listings: Iterable[str], seen: Collection[str]) -> list[str]:
+    """Those of the listings, of a stretch of all, that are not among so many others, which are gone through once."""
+    gone = set(listings)
+    if gone:
+        gone.difference_update(seen)
+    return sorted(gone)
 
 
 def removed_until(removed_at: str, keep: float) -> datetime | None:

@@ -72,6 +72,10 @@ class Records:
         self._made: WeighedCache[bytes, Specs] = WeighedCache(_SPECS)
         """By digest."""
 
+    def clear(self) -> None:
+        """Keep nothing: no record comes for now."""
+        self._made.clear()
+
     def specs(self, text: bytes) -> Specs:
         """Of the groups of a specification as JSON. Raises what those without the shape of groups lead to: one of
         `SHAPELESS`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from carscraper.catalogue.ids import PackedIds
 from carscraper.exceptions import StoreUnavailable
 from carscraper.items import Removal
 from carscraper.stores.contract import Database, Refused
@@ -41,7 +42,8 @@ class Writer:
                 continue
             await self._upsert(drafts)
             drafts = []
-            gone = await self._database.mark_removed(element.seen, element.begun_at, element.removed_at)
+            seen = PackedIds.from_texts(element.seen)
+            gone = await self._database.mark_removed(seen, element.begun_at, element.removed_at)
             logger.info("%s: %d listings are marked as removed", self._database.name, gone)
         await self._upsert(drafts)
 

@@ -20,6 +20,7 @@ GROUPS = st.lists(IDS, max_size=6)
 def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """In many parts, in few, in one."""
     monkeypatch.setattr(module, "_AT_ONCE", request.param)
+    monkeypatch.setattr(module, "_IN_A_TEXT", request.param)
 
 
 @given(GROUPS)
@@ -30,6 +31,8 @@ def test_packed_ids_are_those_that_were_added_in_their_order(groups: list[list[s
     listed = [listing for ids in groups for listing in ids]
     assert (list(packed), len(packed)) == (listed, len(listed))
     assert all(listing in packed for listing in listed)
+    again = PackedIds.from_texts(packed.texts)
+    assert (list(again), len(again)) == (listed, len(listed))
     assert "no" not in packed
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from scrapy_durable.waiting import Undelivered, as_seen_here, numbers, waiting_elsewhere
 
 
@@ -64,7 +66,7 @@ class Store:
 
     async def wait_until_delivered(self) -> None: ...
 
-    def mark_removed(self, seen: list[str], begun_at: str, removed_at: str) -> None: ...
+    def mark_removed(self, seen: Collection[str], begun_at: str, removed_at: str) -> None: ...
 
 
 def test_what_is_not_on_this_disk_any_more_was_delivered_by_whomever() -> None:

@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 
 from carscraper.catalogue import ids
+from carscraper.catalogue.ids import PackedIds
 from carscraper.distinct import Distinct
-from carscraper.items import Car, PageRead
+from carscraper.items import Car, PageRead, Removal
 from carscraper.monitoring.report import read_ledger
 from carscraper.monitoring.verdict import needs_another_pass, reach_verdict
 from carscraper.output import archive as archive_module
 from carscraper.output.archive import Archive
+from carscraper.stores.contract import unseen
 
 FEW, MANY, PAGE = 4_000, 16_000, 100
 MOST = 80
@@ -31,6 +33,7 @@ MOST = 80
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """As small beside these catalogues as they are beside one of a million."""
     monkeypatch.setattr(ids, "_AT_ONCE", 2_000)
+    monkeypatch.setattr(ids, "_IN_A_TEXT", 500)
     monkeypatch.setattr(archive_module, "_SEGMENT_BYTES", 50_000)
 
 
@@ -69,6 +72,9 @@ def finished(archive: Archive, listings: int) -> None:
     verdict = reach_verdict(reading, kept.listings, kept.without_specs, [])
     assert verdict.kept == listings
     assert not verdict.missing
+    removal = Removal(kept.listings.texts, "2026-11-20T10:15:00Z", "2026-11-20T11:15:00Z")
+    archive.keep_removal(removal)
+    assert unseen([listing(0), "gone"], PackedIds.from_texts(removal.seen)) == ["gone"]
     archive.publish(kept, complete=True)
 
 

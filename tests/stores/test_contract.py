@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from carscraper.export.tables import utc_text
 from carscraper.items import Car
 from carscraper.stores.contract import Database, StoredCar
+from carscraper.stores.mongo import database as mongo
+from carscraper.stores.postgres import database as postgres
 from carscraper.stores.record import Draft, Record, Records
 from tests.stores.conftest import Place
 
@@ -459,7 +461,12 @@ async def test_an_erased_listing_leaves_nothing_behind(place: Place) -> None:
     assert place.prices("1") == [(when(8), 70)]
 
 
-async def test_thousands_are_marked_as_removed(place: Place) -> None:
+@pytest.mark.parametrize("stretch", [20_000, 1000, 999], ids="{} at once".format)
+async def test_thousands_are_marked_as_removed(
+    place: Place, stretch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (postgres, mongo):
+        monkeypatch.setattr(module, "_STRETCH", stretch)
     database = await opened(place)
     ids = [str(number) for number in range(5000)]
     await write(database, *(reading(listing) for listing in ids))

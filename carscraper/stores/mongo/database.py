@@ -23,7 +23,7 @@ from pymongo import AsyncMongoClient, InsertOne, ReadPreference, errors
 from pymongo.asynchronous.collection import AsyncCollection
 
 from carscraper.exceptions import StoreRefused, StoreUnavailable
-from carscraper.stores.contract import Refused, StoredCar, removed_until
+from carscraper.stores.contract import Refused, StoredCar, removed_until, unseen
 from carscraper.stores.layout import missing_steps
 from carscraper.stores.mongo.address import connect, durable
 from carscraper.stores.mongo.documents import (
@@ -49,6 +49,8 @@ _PAGE = 300
 """Documents in memory while all are read."""
 _SPECS = 8 * 1024**2
 """Bytes of specifications that are kept as BSON: most new documents have one that came before."""
+_STRETCH = 20_000
+"""Ids in memory while those are looked for that were not seen."""
 _CHUNK = 1000
 """Listings that are marked as removed at once."""
 
@@ -165,19 +167,30 @@ class MongoDatabase:
 
     async def mark_removed(self, seen: Collection[str], begun_at: str, removed_at: str) -> int:
         """As in the contract. Walks over all listings: an index would cost more with every record than it saves."""
-        seen = frozenset(seen)
         on_site = {"removed_at": None, "last_seen": {"$lt": datetime.fromisoformat(begun_at)}}
         removal = {"$set": {"removed_at": datetime.fromisoformat(removed_at)}}
+        self._elements.clear()  # nothing comes for now, and the end of a crawl needs memory
         marked = 0
         with self._errors():
-            found = self._cars.find(on_site, {"_id": 1})
-            gone = [document["_id"] async for document in found if document["_id"] not in seen]
-            for start in range(0, len(gone), _CHUNK):
-                chunk = {"_id": {"$in": gone[start : start + _CHUNK]}, **on_site}
-                marked += (await self._cars.update_many(chunk, removal)).modified_count
+            async for listings in self._stretches(on_site):
+                gone = unseen(listings, seen)
+                for start in range(0, len(gone), _CHUNK):
+                    chunk = {"_id": {"$in": gone[start : start + _CHUNK]}, **on_site}
+                    marked += (await self._cars.update_many(chunk, removal)).modified_count
             if until := removed_until(removed_at, self.keep_removed):
                 await self._cars.delete_many({"removed_at": {"$lte": until}})
         return marked
+
+    async def _stretches(self, which: Document) -> AsyncIterator[list[str]]:
+        """The ids of the listings for which it holds, in their order, some thousands at a time."""
+        after: Document = {}
+        while True:
+            found = self._cars.find({**which, **after}, {"_id": 1}).sort("_id").limit(_STRETCH)
+            listings = [document["_id"] async for document in found]
+            yield listings
+            if len(listings) < _STRETCH:
+                return
+            after = {"_id": {"$gt": listings[-1]}}
 
     async def erase(self, ids: Collection[str]) -> int:
         """As in the contract. The history of a listing is in its document."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from carscraper.exceptions import StoreError, StoreRefused, StoreUnavailable
-from carscraper.stores.contract import Refused, StoredCar, removed_until
+from carscraper.stores.contract import Refused, StoredCar, removed_until, unseen
 from carscraper.stores.layout import missing_steps
 from carscraper.stores.postgres.address import parse
 from carscraper.stores.postgres.connection import Connection, Open
@@ -41,6 +41,7 @@ from carscraper.stores.postgres.statements import (
     PAGE,
     RIGHTS,
     SEE_AGAIN,
+    SEEN_BEFORE,
     SESSION,
     TYPES,
     VERSION,
@@ -54,6 +55,8 @@ TIMEOUT = 30.0
 """Seconds that one step may take before the database counts as unavailable."""
 _LOCK = 0x63617273
 """Number of the advisory lock on the layout: "cars"."""
+_STRETCH = 20_000
+"""Ids in memory while those are looked for that were not seen."""
 _PAGE = 300
 """Rows in memory while all are read."""
 _ROUNDS = 10
@@ -179,19 +182,36 @@ class PostgresDatabase:
 
     async def mark_removed(self, seen: Collection[str], begun_at: str, removed_at: str) -> int:
         """As in the contract. Walks over all listings: an index would cost more with every record than it saves."""
-        arguments = {
-            "seen": list(seen),
+        times = {
             "begun_at": datetime.fromisoformat(begun_at),
             "removed_at": datetime.fromisoformat(removed_at),
         }
 
-        async def mark(connection: Open) -> int:
-            marked = (await connection.execute(MARK_REMOVED, arguments)).rowcount
-            if until := removed_until(removed_at, self.keep_removed):
-                await connection.execute(DELETE_REMOVED, {"until": until})
-            return marked
+        marked, after = 0, None
+        while listings := await self._seen_before(times["begun_at"], after):
+            if gone := unseen(listings, seen):
+                marked += await self._change(MARK_REMOVED, {"gone": gone, **times})
+            after = listings[-1]
+        if until := removed_until(removed_at, self.keep_removed):
+            await self._change(DELETE_REMOVED, {"until": until})
+        return marked
 
-        return await self._connection.step(mark)
+    async def _seen_before(self, begun_at: datetime, after: str | None) -> list[str]:
+        """Ids of listings on the site that were not seen since, the next in their order, some thousands at a time."""
+        arguments = {"begun_at": begun_at, "after": after, "rows": _STRETCH}
+
+        async def read(connection: Open) -> list[tuple[str]]:
+            return await (await connection.execute(SEEN_BEFORE, arguments)).fetchall()
+
+        return [listing for (listing,) in await self._connection.step(read)]
+
+    async def _change(self, statement: bytes, arguments: Mapping[str, Any]) -> int:
+        """How many rows it has changed."""
+
+        async def change(connection: Open) -> int:
+            return (await connection.execute(statement, arguments)).rowcount
+
+        return await self._connection.step(change)
 
     async def erase(self, ids: Collection[str]) -> int:
         """As in the contract."""

@@ -1,18 +1,18 @@
--- Marks the listings on the site that a complete crawl has not seen.
+-- Marks listings on the site that a complete crawl has not seen.
 --
--- %(seen)b        ids that it has seen
+-- %(gone)s        their ids
 -- %(begun_at)s    when it began; what was seen since, by whomever, stays
 -- %(removed_at)s  the time to mark them with
 --
 -- The count of changed rows tells how many. Locked in the order of the ids, so that no two workers wait for each other.
--- One statement, one transaction: a crash leaves all or none.
+-- One statement, one transaction: a crash leaves all of these or none.
 
 WITH gone AS MATERIALIZED (
     SELECT cars.id
     FROM cars
     WHERE removed_at IS NULL
       AND last_seen < %(begun_at)s
-      AND NOT EXISTS (SELECT FROM unnest(%(seen)b::text[]) AS seen (id) WHERE seen.id = cars.id)
+      AND cars.id = ANY(%(gone)s::text[])
     ORDER BY cars.id
     FOR NO KEY UPDATE OF cars
 )

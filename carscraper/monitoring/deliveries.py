@@ -12,7 +12,7 @@ from scrapy_durable.stores import remote_stores
 from scrapy_durable.waiting import Undelivered, as_seen_here, numbers, waiting_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from scrapy.crawler import Crawler
 
@@ -63,12 +63,10 @@ class Deliveries:
             await self.wait()
             status = await scheduler.frontier.status()
 
-    async def mark_removed(self, seen: Iterable[str], begun_at: str, removed_at: str) -> None:
+    async def mark_removed(self, seen: Collection[str], begun_at: str, removed_at: str) -> None:
         """Have the listings marked that a complete crawl has not seen, and wait for it."""
-        stores = remote_stores(self._crawler)
-        listings = sorted(set(seen)) if stores else []
-        for store in stores:
-            store.mark_removed(listings, begun_at, removed_at)
+        for store in remote_stores(self._crawler):
+            store.mark_removed(seen, begun_at, removed_at)
         await self.wait()
 
     @property

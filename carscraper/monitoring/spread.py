@@ -136,12 +136,16 @@ class Spread:
     async def gather(
         self, scheduler: FrontierScheduler, workers: Collection[WorkerStatus]
     ) -> Gathered | None:
-        """What these workers, which are all, have kept, once each that lives has told; None when all of it is seen from
-        here. Raises as `leave`, and `FrontierDamaged`.
+        """What these workers, which are all, have kept, once each that lives has told; None when the directories of all
+        are seen from here, for which it is enough that one which has kept nothing is gone. Raises as `leave`, and
+        `FrontierDamaged`.
         """
         while True:
             kept = {one.worker: one.report[ENTRIES] for one in workers if one.report.get(ENTRIES, 0) > 0}
-            if kept.keys() <= (await asyncio.to_thread(self.archive.workers)).keys():
+            live = {
+                one.worker for one in workers if ENTRIES in one.report and not self._is_gone(one, scheduler)
+            }
+            if kept.keys() | live <= (await asyncio.to_thread(self.archive.workers)).keys():
                 return None
             await self._leave(scheduler, workers)
             found = await asyncio.gather(

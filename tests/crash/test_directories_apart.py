@@ -15,7 +15,7 @@ import pytest
 
 from tests.crash.stores import SharedRedis
 from tests.crash.worker import KILLED
-from tests.crawling import HANGS, Crawl, crawl
+from tests.crawling import HANGS, Crawl, crawl, wait_until
 from tests.postgres_server import PostgresServer
 from tests.standin import SPEC_PATH, StandIn
 
@@ -43,7 +43,7 @@ class Machines:
 
     def __init__(self, site: StandIn, shared: SharedRedis, running: ExitStack) -> None:
         self.site = site
-        self._shared = shared
+        self.shared = shared
         self._running = running
         self.lease = 60
         """Seconds; as long as here, nobody who stands still is taken for gone."""
@@ -52,28 +52,28 @@ class Machines:
     def start(self, out: Path, dies: str = "") -> Crawl:
         """One more, which may die at a named point."""
         settings = {**SETTINGS, "DURABLE_LEASE_SECONDS": self.lease}
-        options: dict[str, Any] = {**self._shared.options, "settings": settings, "env": self.env}
+        options: dict[str, Any] = {**self.shared.options, "settings": settings, "env": self.env}
         if dies:
             options |= {"runner": (sys.executable, "-m", "tests.crash.worker"), "env": {"CRASH_POINT": dies}}
         return self._running.enter_context(crawl(self.site.url, out, **options))
 
     def kept(self, run: Crawl) -> int:
         """How many records it has kept and acknowledged, as the frontier knows: nobody reads them again."""
-        workers = self._shared.status().workers
+        workers = self.shared.status().workers
         return sum(one.report.get("kept", 0) for one in workers if f"-{run.pid}-" in one.worker)
 
     def both_have_kept(self, first: Path, second: Path, second_dies: str = "") -> tuple[Crawl, Crawl]:
         """Two workers, each of which has kept records, while the site holds the rest back. The first stands still."""
         self.site.faults(HELD)
         runs = self.start(first)
-        self._has_kept(runs)
+        self.has_kept(runs)
         runs.send(signal.SIGSTOP)
         self.site.faults(HELD)
         joins = self.start(second, second_dies)
-        self._has_kept(joins)
+        self.has_kept(joins)
         return runs, joins
 
-    def _has_kept(self, run: Crawl) -> None:
+    def has_kept(self, run: Crawl) -> None:
         """Wait until it has. Answers that came too late for it are made up for."""
         for look in range(50 * int(HANGS)):
             if self.kept(run) >= ENOUGH:
@@ -81,6 +81,21 @@ class Machines:
             assert run.running, run.log
             if look % 500 == 499:
                 self.site.faults(HELD)
+            time.sleep(0.02)
+        raise AssertionError(run.log)
+
+    def joins(self, out: Path) -> Crawl:
+        """One more, which is given nothing, and stands still once it has told that it has kept nothing."""
+        self.shared.pause()
+        run = self.start(out)
+        for _ in range(50 * int(HANGS)):
+            known = [one for one in self.shared.status().workers if f"-{run.pid}-" in one.worker]
+            if known and "entries" in known[0].report:
+                run.send(signal.SIGSTOP)
+                assert not self.kept(run)
+                self.shared.resume()
+                return run
+            assert run.running, run.log
             time.sleep(0.02)
         raise AssertionError(run.log)
 
@@ -121,6 +136,25 @@ def test_workers_that_do_not_see_each_others_directories_publish_one_catalogue_i
     for run in runs:
         assert run.wait(SECONDS) == 0, run.log
     machines.have_published(runs)
+
+
+@pytest.mark.slow
+def test_a_worker_that_has_kept_nothing_in_a_directory_of_its_own_agrees_with_the_verdict(
+    machines: Machines, tmp_path: Path
+) -> None:
+    machines.lease = 600
+    machines.site.faults(HELD)
+    works = machines.start(tmp_path / "a")
+    machines.has_kept(works)
+    idles = machines.joins(tmp_path / "b")
+    machines.site.faults([])
+    wait_until((works.output_dir / "cars.json").exists, SECONDS)
+    idles.send(signal.SIGCONT)
+    for run in (works, idles):
+        assert run.wait(SECONDS) == 0, run.log
+        assert run.run_json()["kept"] == LISTINGS
+    assert sorted(works.cars()) == sorted(machines.site.ids())
+    assert not idles.cars()
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,10 +15,12 @@ from types import CodeType, FunctionType, ModuleType
 import pytest
 
 _OURS = ("tests.", "benchmarks.", "examples.")
+_STARTS = (subprocess, os.fork, os.posix_spawn)
+"""What a test refers to that starts a process."""
 
 
 def starts_processes(item: pytest.Function) -> bool:
-    """Whether the test, or a fixture that it uses, refers to `subprocess`, itself or through what it calls.
+    """Whether the test, or a fixture that it uses, refers to one of `_STARTS`, itself or through what it calls.
 
     A fixture that is asked for by its name (`getfixturevalue`) is found when the name is a parameter of the test.
     """
@@ -32,7 +35,7 @@ def starts_processes(item: pytest.Function) -> bool:
 
 
 def _reaches(found: object, seen: set[int]) -> bool:
-    if found is subprocess:
+    if any(found is one for one in _STARTS):
         return True
     found = getattr(getattr(found, "hypothesis", None), "inner_test", found)
     found = getattr(found, "__wrapped__", found)
@@ -50,7 +53,7 @@ def _referred(code: CodeType, names: dict[str, object]) -> Iterator[object]:
     for name in code.co_names:
         found = names.get(name)
         yield found
-        if isinstance(found, ModuleType) and found.__name__.startswith(_OURS):
+        if found is os or (isinstance(found, ModuleType) and found.__name__.startswith(_OURS)):
             yield from (vars(found).get(inside) for inside in code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Coroutine
 from typing import Any
 
 from scrapy_durable.responses.contract import StoredResponse
+
+logger = logging.getLogger(__name__)
 
 AT_ONCE = 64
 """Answers that may be on their way: those behind wait, as a store that does not answer takes its time for each."""
@@ -34,7 +37,12 @@ class Keeping:
         self.received += 1
         number = self.received
         self._under_way[number] = task = asyncio.create_task(putting)
-        task.add_done_callback(lambda _: self._under_way.pop(number))
+        task.add_done_callback(lambda _: self._end(number))
+
+    def _end(self, number: int) -> None:
+        task = self._under_way.pop(number)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("An answer was lost on its way into the response store: %s", error, exc_info=error)
 
     async def flush(self) -> None:
         """Wait for those that are under way."""

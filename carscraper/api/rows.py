@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 from carscraper.api.columns import COLUMNS, DECLARED, Column
@@ -39,13 +41,15 @@ class TypedRow:
 
 @dataclass(frozen=True, slots=True)
 class SpecColumns:
-    """What a specification says of every car that has it, made once for all of them by `spec_columns`."""
+    """What a specification says of every car that has it, made once for all of them by `spec_columns`. Thousands are
+    kept, so there is little of each: no names of columns, and fallbacks that others share.
+    """
 
-    values: dict[str, Any]
-    """The columns that come from the specification alone, in their order."""
-    unread: dict[str, Any]
+    values: tuple[Any, ...]
+    """Of the columns `COLUMNS_OF_SPECS`."""
+    unread: Mapping[str, Any]
     """Of those columns, as in `TypedRow.unread`."""
-    fallbacks: dict[str, tuple[Any, ...]]
+    fallbacks: Mapping[str, tuple[Any, ...]]
     """Raw values of the columns that the listing tells first, for the listings that do not tell."""
 
 
@@ -62,14 +66,14 @@ def spec_columns(specs: Iterable[Any] | None) -> SpecColumns:
             if known is not None:
                 told.setdefault(known, []).append(attr.get("value"))
     reader = _Reader()
-    values: dict[str, Any] = {}
+    values = list[Any]()
     for column, is_quantity, labels in _OF_SPECS:
         raws = [raw for label in labels for raw in told.get(label, ())]
-        values[column] = reader.quantity(column, raws) if is_quantity else reader.first_text(column, raws)
-    fallbacks = {
-        column: tuple(raw for label in labels for raw in told.get(label, ())) for column, labels in _FALLBACKS
-    }
-    return SpecColumns(values, reader.unread, fallbacks)
+        values.append(reader.quantity(column, raws) if is_quantity else reader.first_text(column, raws))
+    fallbacks = tuple(tuple(raw for label in labels for raw in told.get(label, ())) for _, labels in _FALLBACKS)
+    is_usual = all(type(raw) is str and len(raw) <= LONGEST for raws in fallbacks for raw in raws)
+    by_column = _shared_by_column if is_usual else _by_column
+    return SpecColumns(tuple(values), reader.unread or _NOTHING, by_column(fallbacks))
 
 
 def typed_row(attributes: Mapping[str, Any], specs: Iterable[Any] | SpecColumns | None) -> TypedRow:
@@ -82,7 +86,7 @@ def typed_row(attributes: Mapping[str, Any], specs: Iterable[Any] | SpecColumns 
     if not isinstance(specs, SpecColumns):
         specs = spec_columns(specs)
     get, fallbacks, reader = attributes.get, specs.fallbacks, _Reader()
-    row = {**_EMPTY, **specs.values}
+    row = dict(zip(COLUMNS_OF_SPECS, specs.values, strict=True))
     for column, attribute in _TEXTS:
         row[column] = reader.text(column, get(attribute))
     for column, attribute, coerced in _COERCED_TEXTS:
@@ -100,7 +104,7 @@ def typed_row(attributes: Mapping[str, Any], specs: Iterable[Any] | SpecColumns 
     page = get("website_url")
     if page is not None and not web_url(page) and reader.text("url", page):
         reader.unread["url"] = page
-    return TypedRow(tuple(row.values()), {**reader.unread, **specs.unread})
+    return TypedRow(_in_order(row), {**reader.unread, **specs.unread})
 
 
 @lru_cache(maxsize=4096)
@@ -108,6 +112,14 @@ def _known_label(label: str) -> str | None:
     """The label as it is looked for, whatever its case; None when nothing is looked for under it."""
     folded = label.strip().casefold()
     return folded if folded in _KNOWN_LABELS else None
+
+
+def _by_column(fallbacks: tuple[tuple[Any, ...], ...]) -> Mapping[str, tuple[Any, ...]]:
+    return {column: raws for (column, _), raws in zip(_FALLBACKS, fallbacks, strict=True)}
+
+
+_shared_by_column = lru_cache(maxsize=1024)(_by_column)
+"""There are few different ones."""
 
 
 class _Reader:
@@ -191,11 +203,14 @@ def _folded(column: Column) -> tuple[str, ...]:
 
 # What `DECLARED` comes to, in the order in which a row is made: by the kind of source, since each takes one loop.
 
-_EMPTY: dict[str, Any] = dict.fromkeys(COLUMNS)
+_in_order = itemgetter(*COLUMNS)
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _READS = {column.name: _quantity_reader(column) for column in DECLARED if column.unit is not None}
 _OF_SPECS = [
     (column.name, column.unit is not None, _folded(column)) for column in DECLARED if not column.attribute
 ]
+COLUMNS_OF_SPECS = tuple(column for column, _, _ in _OF_SPECS)
+"""Those that come from the specification alone, in their order."""
 _OF_LISTINGS = [(column, column.attribute) for column in DECLARED if column.attribute]
 _FALLBACKS = [(column.name, _folded(column)) for column, _ in _OF_LISTINGS if column.labels]
 _ALL_TEXTS = [(column, name) for column, name in _OF_LISTINGS if column.kind is str]

@@ -155,7 +155,6 @@ class _DatabasePipeline:
         """Have the listings marked that a complete crawl has not seen, behind all records taken before."""
         packed = seen if isinstance(seen, PackedIds) else PackedIds(seen)
         removal = Removal(packed.texts, begun_at, removed_at)
-        self._drafts.records.clear()
         self._open.take(removal, self._log.keep_removal(removal))
 
     @property

@@ -93,6 +93,9 @@ class Database(Protocol):
         `upsert`.
         """
 
+    def trim(self) -> None:
+        """Let go of what is only kept to be faster: nothing comes for now, and memory is needed."""
+
     def cars(self) -> AsyncIterator[StoredCar]:
         """All listings in the order of their ids, a few hundred in memory at a time; errors as of `upsert`."""
 

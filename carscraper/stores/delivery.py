@@ -175,7 +175,9 @@ class Delivery:
         return self._left_behind if not self._tasks else len(self._pending) + self._behind
 
     async def wait_until_delivered(self) -> int:
-        """Return when all have reached the database, or it has stood still for too long; how many have not."""
+        """Return when all have reached the database, or it has stood still for too long; how many have not. What is
+        kept to be faster is let go of.
+        """
         self._hurry = True
         self._news.set()
         said = time.monotonic()
@@ -185,6 +187,8 @@ class Delivery:
                 logger.info("%d records still wait for %s", self.undelivered, self._name)
             await asyncio.sleep(_LOOK / 2)
         self._hurry = False
+        self._records.clear()  # nothing comes for now, and the end of a crawl needs memory
+        self.writer.trim()
         return self.undelivered
 
     async def close(self) -> None:

@@ -13,10 +13,12 @@ from carscraper.api.rows import SpecColumns, TypedRow, spec_columns, typed_row
 from carscraper.items import Car
 from carscraper.weighed import WeighedCache, compact
 
-_SPECS = 8 * 1024**2
-"""Bytes, as JSON, of the columns that are kept of specifications: most cars have one that came before, and a usual one
-comes to less than 2 KB.
+_SPECS = 12 * 1024**2
+"""Bytes of the columns that are kept of specifications: most cars have one that came before. Of usual ones, of some 700
+bytes, 15,000.
 """
+_OBJECTS = 600
+"""Bytes around what the columns are as JSON."""
 _DIGEST = 16
 """Bytes of a digest: enough that no two readings of a listing ever share one by chance."""
 _LEAST = bytes(8)
@@ -84,7 +86,7 @@ class Records:
         specs = self._made.get(digest)
         if specs is None:
             specs = Specs(digest, spec_columns(orjson.loads(text)))
-            self._made.put(digest, specs, len(orjson.dumps(specs.columns, default=str)))
+            self._made.put(digest, specs, _OBJECTS + len(orjson.dumps(specs.columns, default=dict)))
         return specs
 
 

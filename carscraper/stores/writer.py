@@ -78,6 +78,10 @@ class Writer:
             self.is_down = False
             logger.info("%s answers again; %d records wait for it", self._database.name, waiting)
 
+    def trim(self) -> None:
+        """Nothing comes for now."""
+        self._database.trim()
+
     async def close(self) -> None:
         """Let go of the database."""
         await self._database.close()

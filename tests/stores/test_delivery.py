@@ -60,6 +60,9 @@ class Memory:
         """Never called."""
         raise NotImplementedError
 
+    def trim(self) -> None:
+        """Holds nothing."""
+
     async def close(self) -> None:
         """Holds nothing."""
 

@@ -169,7 +169,6 @@ class MongoDatabase:
         """As in the contract. Walks over all listings: an index would cost more with every record than it saves."""
         on_site = {"removed_at": None, "last_seen": {"$lt": datetime.fromisoformat(begun_at)}}
         removal = {"$set": {"removed_at": datetime.fromisoformat(removed_at)}}
-        self._elements.clear()  # nothing comes for now, and the end of a crawl needs memory
         marked = 0
         with self._errors():
             async for listings in self._stretches(on_site):
@@ -196,6 +195,10 @@ class MongoDatabase:
         """As in the contract. The history of a listing is in its document."""
         with self._errors():
             return (await self._cars.delete_many({"_id": {"$in": list(ids)}})).deleted_count
+
+    def trim(self) -> None:
+        """As in the contract."""
+        self._elements.clear()
 
     async def cars(self) -> AsyncIterator[StoredCar]:
         """As in the contract. Page by page, so that nothing is open on the server while the caller is busy."""

@@ -222,6 +222,9 @@ class PostgresDatabase:
 
         return await self._connection.step(delete)
 
+    def trim(self) -> None:
+        """As in the contract: there is nothing."""
+
     async def cars(self) -> AsyncIterator[StoredCar]:
         """As in the contract. Page by page, so that nothing is open on the server while the caller is busy."""
         after: str | None = None

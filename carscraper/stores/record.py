@@ -13,9 +13,9 @@ from carscraper.api.rows import SpecColumns, TypedRow, spec_columns, typed_row
 from carscraper.items import Car
 from carscraper.weighed import WeighedCache, compact
 
-_SPECS = 12 * 1024**2
+_SPECS = 8 * 1024**2
 """Bytes of the columns that are kept of specifications: most cars have one that came before. Of usual ones, of some 700
-bytes, 15,000.
+bytes, 10,000.
 """
 _OBJECTS = 600
 """Bytes around what the columns are as JSON."""

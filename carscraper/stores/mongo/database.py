@@ -47,7 +47,7 @@ _GRACE_PERIOD = 1.0
 """Seconds that a server is given to take note of the end."""
 _PAGE = 300
 """Documents in memory while all are read."""
-_SPECS = 8 * 1024**2
+_SPECS = 4 * 1024**2
 """Bytes of specifications that are kept as BSON: most new documents have one that came before."""
 _STRETCH = 20_000
 """Ids in memory while those are looked for that were not seen."""

@@ -13,7 +13,7 @@ from scrapy_durable.item_log.directory import LogDirectory
 from scrapy_durable.item_log.records import Header, Place
 
 _CHUNK_BYTES = 1 << 20
-"""Bytes that are written at once, at least."""
+"""Bytes that are written at once, about."""
 
 
 class SegmentWriter:
@@ -108,11 +108,14 @@ class SegmentWriter:
 
 
 def _chunks(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in fewer parts, so that a flush is never in memory as a whole once more."""
+    """The same bytes in fewer parts, so that neither a flush nor a large item is in memory as a whole once more."""
     chunk = bytearray()
     for part in parts:
-        chunk += part
-        if len(chunk) >= _CHUNK_BYTES:
+        if len(chunk) + len(part) >= _CHUNK_BYTES:
             yield bytes(chunk)
             chunk.clear()
+        if len(part) >= _CHUNK_BYTES:
+            yield part
+        else:
+            chunk += part
     yield bytes(chunk)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 from pathlib import Path
 from unittest import mock
 
@@ -223,6 +224,21 @@ async def test_a_lease_may_have_more_than_one_piece_in_a_flush(tmp_path: Path) -
     await accepted(log, 1, "end")
     assert items(log, most=4) == [*long, "end"]
     assert segments(tmp_path)[0].read_bytes().count(b"\xff\xfeL\x01") == 5
+    log.close()
+
+
+@in_loop
+async def test_a_large_item_is_not_in_memory_once_more_while_it_is_flushed(tmp_path: Path) -> None:
+    log, large = opened(tmp_path), "x" * (16 << 20)
+    for item in ("before", large, "behind"):
+        log.append(0, item)
+    tracemalloc.start()
+    try:
+        await log.write()
+        assert tracemalloc.get_traced_memory()[1] < len(large) // 2
+    finally:
+        tracemalloc.stop()
+    assert items(log) == ["before", large, "behind"]
     log.close()
 
 

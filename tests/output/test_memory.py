@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import orjson
 import pytest
 
 from carscraper.catalogue import ids
@@ -22,6 +23,7 @@ from carscraper.monitoring.report import read_ledger
 from carscraper.monitoring.verdict import needs_another_pass, reach_verdict
 from carscraper.output import archive as archive_module
 from carscraper.output.archive import Archive
+from carscraper.stores import record
 from carscraper.stores.contract import unseen
 
 FEW, MANY, PAGE = 4_000, 16_000, 100
@@ -103,6 +105,30 @@ def test_a_set_of_all_would_be_found() -> None:
     """The counterpart."""
     few, many = (peak(partial(set, map(listing, range(count)))) for count in (FEW, MANY))
     assert many - few > MOST * (MANY - FEW)
+
+
+def test_what_is_kept_of_specifications_takes_about_as_much_as_it_is_said_to_weigh(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also of those that tell little, and of one that tells much."""
+    most = 1 << 20
+    monkeypatch.setattr(record, "_SPECS", most)
+
+    def made(number: int) -> bytes:
+        told = {"Fuel type": f"Fuel {number}", "Engine size": f"{number}", "Driven wheels": f"all {number}"}
+        much = {"Airbags": f"unknown {number}" * 20}
+        attrs = [{"label": label, "value": value} for label, value in (told | much).items()]
+        return orjson.dumps([{"title": str(number), "attrs": attrs[: number % 5]}])
+
+    texts = [made(number) for number in range(5_000)]
+
+    def come() -> None:
+        records = record.Records()
+        for text in texts:
+            records.specs(text)
+
+    come()  # what is kept of texts whatever they are part of, is kept
+    assert most / 2 < peak(come) < most * 1.5
 
 
 def test_the_texts_that_have_come_take_no_memory_of_pythons() -> None:

@@ -39,6 +39,7 @@ class Memory:
         self.is_down = False
         self.got: list[str] = []
         """Ids in the order in which they came, and `-` for a removal."""
+        self.is_trimmed = False
 
     async def open(self) -> None:
         """As the others."""
@@ -61,7 +62,8 @@ class Memory:
         raise NotImplementedError
 
     def trim(self) -> None:
-        """Holds nothing."""
+        """Notes that it was asked to."""
+        self.is_trimmed = True
 
     async def close(self) -> None:
         """Holds nothing."""
@@ -89,12 +91,13 @@ class Process:
         self.archive = Archive(out, "crawl", f"w{number}", clock=lambda: float(number))
         self.archive.open(resumable=True)
         self.refused: list[StoreError] = []
+        self.records = Records()
         self.delivery = Delivery(
             database,  # type: ignore[arg-type]
             out,
             self.archive,
             bounds,
-            records=Records(),
+            records=self.records,
             on_set_aside=self._set_aside,
             on_refused=self.refused.append,
         )
@@ -105,7 +108,7 @@ class Process:
         for one in cars.values():
             self.archive.keep(one)
         for number in order or numbers:
-            draft = Draft(cars[number], Records())
+            draft = Draft(cars[number], self.records)
             self.delivery.take(draft, draft.log_number)
 
     async def kill(self) -> None:
@@ -149,6 +152,22 @@ async def test_what_keeps_up_is_durable_once_it_is_there(tmp_path: Path, databas
     assert (process.delivery.durable, process.delivery.left_to_log) == (12, 0)
     await process.close()
     assert not list(tmp_path.rglob("*.position"))
+
+
+async def test_what_only_makes_it_faster_is_let_go_of_when_all_is_there(
+    tmp_path: Path, database: Memory
+) -> None:
+    process = Process(tmp_path, database, 1)
+    await process.delivery.open()
+    await process.bring([1])
+    made = process.records.specs(b"null")
+    assert process.records.specs(b"null") is made
+    assert not database.is_trimmed
+    await process.archive.write()
+    await process.delivery.wait_until_delivered()
+    assert process.records.specs(b"null") is not made
+    assert database.is_trimmed
+    await process.close()
 
 
 async def test_what_is_only_in_memory_is_not_durable(tmp_path: Path, database: Memory) -> None:

@@ -70,7 +70,9 @@ def spec_columns(specs: Iterable[Any] | None) -> SpecColumns:
     for column, is_quantity, labels in _OF_SPECS:
         raws = [raw for label in labels for raw in told.get(label, ())]
         values.append(reader.quantity(column, raws) if is_quantity else reader.first_text(column, raws))
-    fallbacks = tuple(tuple(raw for label in labels for raw in told.get(label, ())) for _, labels in _FALLBACKS)
+    fallbacks = tuple(
+        tuple(raw for label in labels for raw in told.get(label, ())) for _, labels in _FALLBACKS
+    )
     is_usual = all(type(raw) is str and len(raw) <= LONGEST for raws in fallbacks for raw in raws)
     by_column = _shared_by_column if is_usual else _by_column
     return SpecColumns(tuple(values), reader.unread or _NOTHING, by_column(fallbacks))

@@ -49,6 +49,8 @@ _AT_ONCE = 8
 """Pieces that are read at once."""
 _MOST_ENTRIES = 100_000_000
 """Of all parts, and listings of a catalogue."""
+_HEAD = {"entries": _MOST_ENTRIES, "pieces": _MOST_PIECES, "before": _MOST_ENTRIES}
+"""What is left of a part beside its pieces, and how much each may be at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,16 +248,16 @@ class Spread:
         """What a part is made of; zeros when there is none."""
         found = await scheduler.frontier.part(name)
         if found is None:
-            return {"entries": 0, "pieces": 0, "before": 0}
+            return dict.fromkeys(_HEAD, 0)
         with contextlib.suppress(ValueError):
-            match orjson.loads(found):
-                case {"entries": int(entries), "pieces": int(pieces), "before": int(before)} if (
-                    0 <= entries <= _MOST_ENTRIES
-                    and 0 <= pieces <= _MOST_PIECES
-                    and 0 <= before <= _MOST_ENTRIES
-                ):
-                    return {"entries": entries, "pieces": pieces, "before": before}
+            head = orjson.loads(found)
+            if type(head) is dict and all(_is_count(head.get(key), most) for key, most in _HEAD.items()):
+                return {key: head[key] for key in _HEAD}
         raise FrontierDamaged(f"the part {name} that somebody has left cannot be read")
+
+
+def _is_count(value: object, most: int) -> bool:
+    return type(value) is int and 0 <= value <= most
 
 
 def _stamp(parts: Mapping[str, int]) -> bytes:

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from carscraper.monitoring.spread import ENTRIES, Spread, _stamp
-from scrapy_durable.exceptions import FrontierLost
+from scrapy_durable.exceptions import FrontierDamaged, FrontierLost
 
 PARTS = {f"worker-{number}": 9 for number in range(5)}
 HEAD = orjson.dumps({"entries": 9, "pieces": 0, "before": 0})
@@ -56,3 +56,18 @@ def test_the_heads_of_all_parts_are_read_at_once() -> None:
         assert frontier.asked == [f"kept:{worker}:9" for worker in PARTS]
 
     asyncio.run(asyncio.wait_for(read(), 60))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"[]", b"{", b'{"entries": 9, "pieces": 1}']
+    + [
+        orjson.dumps({**orjson.loads(HEAD), name: count})
+        for name in ("entries", "pieces", "before")
+        for count in (True, -1, 1.0, 100_000_001, "9", None)
+    ],
+)
+def test_the_head_of_a_part_that_somebody_else_has_left_is_named(head: bytes) -> None:
+    spread = Spread(SimpleNamespace())  # type: ignore[arg-type]
+    with pytest.raises(FrontierDamaged, match="the part kept:worker-1:9 that somebody has left"):
+        asyncio.run(spread.read(scheduler_with(Frontier(head, 1)), {"worker-1": 9}))

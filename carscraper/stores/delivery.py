@@ -26,7 +26,8 @@ logger = logging.getLogger(__name__)
 
 _LATE = 5.0
 """Seconds that a record waits in memory for a database that answers; then it is left to the log. Reading it back costs
-as much as writing it, so a database that is merely a little slower than the crawl holds it up instead.
+as much as writing it, so a database that is merely a little slower than the crawl holds it up instead. A removal takes
+as long as the database is large: one that is under way would only be done twice.
 """
 _LOOK = 0.1
 """Seconds between two looks whether something is late."""
@@ -318,7 +319,7 @@ class Delivery:
         age = time.monotonic() - self._pending.oldest
         if self.writer.is_down or self._behind > 2 * ROOM * self._bounds.batch_size:
             return self._pending.fills_batch or age >= self._bounds.batch_seconds
-        return age >= _LATE
+        return age >= _LATE and not self._pending.begins_with_removal
 
     async def _leave(self, *, beyond_bound: bool = False) -> None:
         """Leave to the log what is in memory now, as far as it is flushed there and the database not too far behind. A

@@ -62,6 +62,11 @@ class Pending:
         return self._waiting[0].at
 
     @property
+    def begins_with_removal(self) -> bool:
+        """Whether what comes next is one. Raises `IndexError` when nothing waits."""
+        return isinstance(self._waiting[0].element, Removal)
+
+    @property
     def has_room(self) -> bool:
         """False when the crawl has to wait before it brings more."""
         return len(self._waiting) < ROOM * self._batch_size and self._weight < ROOM_BYTES

@@ -40,6 +40,8 @@ class Memory:
         self.got: list[str] = []
         """Ids in the order in which they came, and `-` for a removal."""
         self.is_trimmed = False
+        self.removal_takes = 0.0
+        """Seconds."""
 
     async def open(self) -> None:
         """As the others."""
@@ -54,6 +56,7 @@ class Memory:
     async def mark_removed(self, seen: Collection[str], begun_at: str, removed_at: str) -> int:
         """Notes that it came."""
         await self._answer()
+        await asyncio.sleep(self.removal_takes)
         self.got.append("-")
         return 0
 
@@ -204,6 +207,19 @@ async def test_a_removal_never_overtakes_the_records_before_it(tmp_path: Path, d
     database.is_down, database.got = False, []
     assert await process.delivery.wait_until_delivered() == 0
     assert database.got.index("-") > max(database.got.index(str(number)) for number in range(20))
+    await process.close()
+
+
+async def test_a_removal_that_takes_long_is_not_begun_again(tmp_path: Path, database: Memory) -> None:
+    """In a large database it takes longer than a record may be late."""
+    process = Process(tmp_path, database, 1)
+    await process.delivery.open()
+    database.removal_takes = 20 * module._LATE
+    removal = Removal(["1"], "2026-11-20T10:15:00.123Z", "2026-11-20T11:15:00.123Z")
+    process.delivery.take(removal, process.archive.keep_removal(removal))
+    await process.archive.write()
+    assert await process.delivery.wait_until_delivered() == 0
+    assert (database.got, process.delivery.left_to_log) == (["-"], 0)
     await process.close()
 
 

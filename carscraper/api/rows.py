@@ -65,17 +65,16 @@ def spec_columns(specs: Iterable[Any] | None) -> SpecColumns:
             known = _known_label(label) if type(label) is str and len(label) <= LONGEST else None
             if known is not None:
                 told.setdefault(known, []).append(attr.get("value"))
-    reader = _Reader()
-    values = list[Any]()
-    for column, is_quantity, labels in _OF_SPECS:
+    values, unread = list[Any](), dict[str, Any]()
+    for column, first, labels in _OF_SPECS:
         raws = [raw for label in labels for raw in told.get(label, ())]
-        values.append(reader.quantity(column, raws) if is_quantity else reader.first_text(column, raws))
+        values.append(first(column, raws, unread))
     fallbacks = tuple(
         tuple(raw for label in labels for raw in told.get(label, ())) for _, labels in _FALLBACKS
     )
     is_usual = all(type(raw) is str and len(raw) <= LONGEST for raws in fallbacks for raw in raws)
     by_column = _shared_by_column if is_usual else _by_column
-    return SpecColumns(tuple(values), reader.unread or _NOTHING, by_column(fallbacks))
+    return SpecColumns(tuple(values), unread or _NOTHING, by_column(fallbacks))
 
 
 def typed_row(attributes: Mapping[str, Any], specs: Iterable[Any] | SpecColumns | None) -> TypedRow:
@@ -87,26 +86,35 @@ def typed_row(attributes: Mapping[str, Any], specs: Iterable[Any] | SpecColumns 
     """
     if not isinstance(specs, SpecColumns):
         specs = spec_columns(specs)
-    get, fallbacks, reader = attributes.get, specs.fallbacks, _Reader()
-    row = dict(zip(COLUMNS_OF_SPECS, specs.values, strict=True))
-    for column, attribute in _TEXTS:
-        row[column] = reader.text(column, get(attribute))
-    for column, attribute, coerced in _COERCED_TEXTS:
-        row[column] = reader.text(column, coerced(get(attribute)))
-    for column in _TEXTS_WITH_FALLBACK:
-        if row[column] is None:
-            row[column] = reader.first_text(column, fallbacks[column])
-    for declared, attribute, inner in _NUMBERS:
+    get, fallbacks, unread = attributes.get, specs.fallbacks, dict[str, Any]()
+    values = list(_in_order((*specs.values, None)))
+    for place, column, attribute, coerced in _TEXTS:
+        raw = get(attribute)
+        text = _text(coerced(raw) if coerced else raw)
+        if text is not UNREADABLE:
+            values[place] = text
+        else:
+            unread[column] = raw
+    for place, column in _TEXTS_WITH_FALLBACK:
+        if values[place] is None:
+            values[place] = _first_text(column, fallbacks[column], unread)
+    for place, declared, attribute, inner in _NUMBERS:
         raw = get(attribute)
         if inner and type(raw) is dict:
             raw = raw.get(inner)
-        row[declared.name] = reader.number(declared, raw)
-    for column, attribute in _QUANTITIES:
-        row[column] = reader.quantity(column, (get(attribute), *fallbacks.get(column, ())))
+        if declared.coerced:
+            raw = declared.coerced(raw)
+        value = _number(declared, raw)
+        if value is not UNREADABLE:
+            values[place] = value
+        else:
+            unread[declared.name] = raw
+    for place, column, attribute in _QUANTITIES:
+        values[place] = _quantity(column, (get(attribute), *fallbacks.get(column, ())), unread)
     page = get("website_url")
-    if page is not None and not web_url(page) and reader.text("url", page):
-        reader.unread["url"] = page
-    return TypedRow(_in_order(row), {**reader.unread, **specs.unread})
+    if page is not None and not web_url(page) and _text(page):
+        unread["url"] = page
+    return TypedRow(tuple(values), {**unread, **specs.unread})
 
 
 @lru_cache(maxsize=4096)
@@ -124,56 +132,51 @@ _shared_by_column = lru_cache(maxsize=1024)(_by_column)
 """There are few different ones."""
 
 
-class _Reader:
-    """Reads the columns of one row and remembers what it could not read."""
+def _text(raw: Any) -> Any:
+    """The text without blanks around it; None where it says that there is none, `UNREADABLE` for what is no text."""
+    if type(raw) is not str:
+        return None if raw is None else UNREADABLE
+    text = raw.strip()
+    return None if len(text) <= _LONGEST_NULL and text.casefold() in NULLS else text
 
-    __slots__ = ("unread",)
 
-    def __init__(self) -> None:
-        self.unread: dict[str, Any] = {}
+def _first_text(column: str, raws: Iterable[Any], unread: dict[str, Any]) -> str | None:
+    """The first of several; when there is none, the first of what is no text is noted as not read."""
+    for raw in raws:
+        text = _text(raw)
+        if text is UNREADABLE:
+            unread.setdefault(column, raw)
+        elif text is not None:
+            unread.pop(column, None)
+            return text  # type: ignore[no-any-return]
+    return None
 
-    def text(self, column: str, raw: Any) -> str | None:
+
+def _number(column: Column, raw: Any) -> Any:
+    """The number in the column's type; None where there is none, `UNREADABLE` for all else."""
+    if raw is None:
+        return None
+    if type(raw) in (int, float) and column.least <= raw <= column.most:
+        value = _in_type(raw, column.kind)
+        if value is not None:
+            return None if column.zero_is_null and not value else value
+    return UNREADABLE
+
+
+def _quantity(column: str, raws: Iterable[Any], unread: dict[str, Any]) -> Any:
+    """The first of several; when there is none, the first that tells something else is noted as not read."""
+    doubtful, reads = None, _READS[column]
+    for raw in raws:
         if raw is None:
-            return None
-        if type(raw) is not str:
-            self.unread.setdefault(column, raw)
-            return None
-        text = raw.strip()
-        return None if len(text) <= _LONGEST_NULL and text.casefold() in NULLS else text
-
-    def first_text(self, column: str, raws: Iterable[Any]) -> str | None:
-        for raw in raws:
-            text = self.text(column, raw)
-            if text is not None:
-                self.unread.pop(column, None)
-                return text
-        return None
-
-    def number(self, column: Column, raw: Any) -> int | float | None:
-        if column.coerced is not None:
-            raw = column.coerced(raw)
-        if raw is None:
-            return None
-        if type(raw) in (int, float) and column.least <= raw <= column.most:
-            value = _in_type(raw, column.kind)
-            if value is not None:
-                return value or (None if column.zero_is_null else value)
-        self.unread[column.name] = raw
-        return None
-
-    def quantity(self, column: str, raws: Iterable[Any]) -> Any:
-        doubtful, reads = None, _READS[column]
-        for raw in raws:
-            if raw is None:
-                continue
-            value = reads(raw) if type(raw) is str and len(raw) <= LONGEST else UNREADABLE
-            if value is UNREADABLE:
-                doubtful = raw if doubtful is None else doubtful
-            elif value is not None:
-                return value
-        if doubtful is not None:
-            self.unread[column] = doubtful
-        return None
+            continue
+        value = reads(raw) if type(raw) is str and len(raw) <= LONGEST else UNREADABLE
+        if value is UNREADABLE:
+            doubtful = raw if doubtful is None else doubtful
+        elif value is not None:
+            return value
+    if doubtful is not None:
+        unread[column] = doubtful
+    return None
 
 
 def _in_type(number: int | float, kind: type) -> int | float | None:
@@ -205,24 +208,31 @@ def _folded(column: Column) -> tuple[str, ...]:
 
 # What `DECLARED` comes to, in the order in which a row is made: by the kind of source, since each takes one loop.
 
-_in_order = itemgetter(*COLUMNS)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _READS = {column.name: _quantity_reader(column) for column in DECLARED if column.unit is not None}
 _OF_SPECS = [
-    (column.name, column.unit is not None, _folded(column)) for column in DECLARED if not column.attribute
+    (column.name, _first_text if column.unit is None else _quantity, _folded(column))
+    for column in DECLARED
+    if not column.attribute
 ]
 COLUMNS_OF_SPECS = tuple(column for column, _, _ in _OF_SPECS)
 """Those that come from the specification alone, in their order."""
-_OF_LISTINGS = [(column, column.attribute) for column in DECLARED if column.attribute]
-_FALLBACKS = [(column.name, _folded(column)) for column, _ in _OF_LISTINGS if column.labels]
-_ALL_TEXTS = [(column, name) for column, name in _OF_LISTINGS if column.kind is str]
-_TEXTS = [(column.name, name) for column, name in _ALL_TEXTS if not column.coerced]
-_COERCED_TEXTS = [(column.name, name, column.coerced) for column, name in _ALL_TEXTS if column.coerced]
-_TEXTS_WITH_FALLBACK = [column.name for column, _ in _ALL_TEXTS if column.labels]
-_QUANTITIES = [(column.name, name) for column, name in _OF_LISTINGS if column.unit is not None]
+_in_order = itemgetter(
+    *(COLUMNS_OF_SPECS.index(name) if name in COLUMNS_OF_SPECS else len(COLUMNS_OF_SPECS) for name in COLUMNS)
+)
+"""The values of these in the places of a row, and what stands behind them in all others."""
+_OF_LISTINGS = [(_PLACES[column.name], column, column.attribute) for column in DECLARED if column.attribute]
+_FALLBACKS = [(column.name, _folded(column)) for _, column, _ in _OF_LISTINGS if column.labels]
+_ALL_TEXTS = [(place, column, name) for place, column, name in _OF_LISTINGS if column.kind is str]
+_TEXTS = sorted(
+    ((place, column.name, name, column.coerced) for place, column, name in _ALL_TEXTS),
+    key=lambda text: text[3] is not None,
+)
+_TEXTS_WITH_FALLBACK = [(place, column.name) for place, column, _ in _ALL_TEXTS if column.labels]
+_QUANTITIES = [(place, column.name, name) for place, column, name in _OF_LISTINGS if column.unit is not None]
 _NUMBERS = [
-    (column, name.partition(".")[0], name.partition(".")[2])
-    for column, name in _OF_LISTINGS
+    (place, column, name.partition(".")[0], name.partition(".")[2])
+    for place, column, name in _OF_LISTINGS
     if column.kind is not str and column.unit is None
 ]
 _KNOWN_LABELS = {label for column in DECLARED for label in _folded(column)}

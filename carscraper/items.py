@@ -2,36 +2,57 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
 from carscraper.weighed import compact
 
+if TYPE_CHECKING:
+    from carscraper.api.rows import SpecColumns
+
 Groups = list[dict[str, Any]]
 """Of a specification: `{"title", "attrs": [{"label", "value"}]}`."""
 
 
+DIGEST = 16
+"""Bytes of a digest: enough that no two readings of a listing, or specifications, ever share one by chance."""
 _SPECS_BYTES = "specs_bytes"
 
 
 class Specification:
     """The groups of one specification as JSON, which its cars share: made once, and put into each record as it is."""
 
-    __slots__ = ("json",)
+    __slots__ = ("_digest", "columns", "json")
 
-    def __init__(self, groups: Groups) -> None:
-        """The groups can be written as JSON, as can whatever was read from it."""
-        self.json = compact(orjson.dumps(groups))
+    def __init__(self, groups: Groups | None) -> None:
+        """None: it could not be had. Raises `orjson.JSONEncodeError` for what JSON cannot hold, which nothing is that
+        was read from it.
+        """
+        self._keep(compact(orjson.dumps(groups)))
+
+    def _keep(self, json: bytes) -> None:
+        self.json = json
+        self.columns: SpecColumns | None = None
+        """What it says in typed columns, once a database has wanted that."""
+        self._digest = b""
 
     @classmethod
     def of_json(cls, json: bytes) -> Self:
         """The one that has this JSON, which nobody looks into."""
         made = cls.__new__(cls)
-        made.json = json
+        made._keep(json)
         return made
+
+    @property
+    def digest(self) -> bytes:
+        """Of its JSON, `DIGEST` bytes."""
+        if not self._digest:
+            self._digest = hashlib.blake2b(self.json, digest_size=DIGEST).digest()
+        return self._digest
 
     @property
     def groups(self) -> Groups:
@@ -49,12 +70,19 @@ class _WithSpecs:
     """Of its entry in the item log of this process; there once it was logged."""
 
     @property
-    def specs_json(self) -> bytes:
-        """`car_specs` as JSON, the same object for all cars that were given one `Specification`. Raises
-        `orjson.JSONEncodeError` for what a pipeline has put there and JSON cannot hold.
+    def specification(self) -> Specification:
+        """The one that was given, or one made of what stands there. Raises `orjson.JSONEncodeError` for what a pipeline
+        has put there and JSON cannot hold.
         """
         specs = self._specs
-        return specs.json if isinstance(specs, Specification) else compact(orjson.dumps(specs))
+        return specs if isinstance(specs, Specification) else Specification(specs)
+
+    @property
+    def specs_json(self) -> bytes:
+        """`car_specs` as JSON, the same object for all cars that were given one `Specification`. Raises as
+        `specification`.
+        """
+        return self.specification.json
 
 
 class _SpecsField:

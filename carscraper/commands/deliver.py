@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from carscraper.stores.contract import Database, Refused
 
+_COLUMNS = 8 * 1024**2
+"""Bytes of the columns that are kept of specifications: a log has a specification behind each record."""
 _ROUNDS = 3
 """How often it is looked whether a process has ended meanwhile and left something, at most."""
 
@@ -113,7 +115,7 @@ async def _deliver_once(database: Database, config: Config, refused: list[str]) 
         config.output_dir,
         None,
         Bounds(config.batch_size, config.batch_seconds, config.backlog_max_bytes, config.store_timeout),
-        records=Records(),
+        records=Records(_COLUMNS),
         on_set_aside=note,
         on_refused=stopped.set_result,
     )

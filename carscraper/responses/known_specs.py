@@ -16,7 +16,9 @@ from carscraper.weighed import WeighedCache
 from scrapy_durable.responses.contract import ResponseStore, StoredResponse
 
 MOST = 48 * 1024**2
-"""Bytes of memory, about: some 15,000 specifications, more than a catalogue has."""
+"""Bytes of memory, about: some 15,000 specifications, more than a catalogue has. (What databases have made of one, some
+700 bytes, is kept with it and not counted.)
+"""
 _VERSION = 1
 """Of how a specification is read: one more when an answer is to be read in another way than before."""
 _DERIVED = Struct(">BIII")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,33 +9,22 @@ from datetime import datetime
 import orjson
 
 from carscraper.api.rows import SpecColumns, TypedRow, spec_columns, typed_row
-from carscraper.items import Car
+from carscraper.items import DIGEST, Car, Specification
 from carscraper.weighed import WeighedCache, compact
 
-_SPECS = 8 * 1024**2
-"""Bytes of the columns that are kept of specifications: most cars have one that came before. Of usual ones, of some 700
-bytes, 10,000.
-"""
+COLUMNS = 2 * 1024**2
+"""Bytes of the columns that are kept of specifications by digest. Of usual ones, of some 700 bytes, there are 2,500."""
 _OBJECTS = 600
 """Bytes around what the columns are as JSON."""
-_DIGEST = 16
-"""Bytes of a digest: enough that no two readings of a listing ever share one by chance."""
+_USUAL = 2000
+"""Bytes that the columns of a specification may take which are kept with it, as long as it is known."""
 _LEAST = bytes(8)
 """What the digest of a record without its specification begins with: of two readings in the same millisecond the one
 with the greater digest counts, so any other."""
-SPEC_MISSING = hashlib.blake2b(b"null", digest_size=_DIGEST).digest()
+SPEC_MISSING = Specification(None).digest
 """Digest of a specification that could not be had."""
 SHAPELESS = (AttributeError, KeyError, TypeError, ValueError)
 """What it leads to when a pipeline has made something else of a car's attributes or specification."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Specs:
-    """What is made of a specification once for many records."""
-
-    digest: bytes
-    """Of its JSON, `_DIGEST` bytes."""
-    columns: SpecColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +37,7 @@ class Record:
     url: str
     scraped_at: str
     attrs_json: bytes
-    specs_json: bytes
-    specs: Specs
+    specs: Specification
     row: TypedRow
     digest: bytes
     """Differs when URL, raw parts, or the typed row made of them do; the time of the reading is no part of it."""
@@ -63,31 +50,34 @@ class Record:
     @property
     def car(self) -> Car:
         """The reading again, made anew each time."""
-        attrs, groups = orjson.loads(self.attrs_json), orjson.loads(self.specs_json)
-        return Car(self.id, self.url, self.scraped_at, attrs, groups)
+        return Car(self.id, self.url, self.scraped_at, orjson.loads(self.attrs_json), self.specs.groups)
 
 
 class Records:
-    """Makes records of cars, each specification once for the cars that share it."""
+    """Makes records of cars, the columns of a specification once for the cars that share it. Those of a crawl share the
+    object. Of what is read from a log each has its own, so columns are kept by digest, too.
+    """
 
-    def __init__(self) -> None:
-        self._made: WeighedCache[bytes, Specs] = WeighedCache(_SPECS)
-        """By digest."""
+    def __init__(self, most: int = COLUMNS) -> None:
+        """`most` bytes of columns are kept."""
+        self._made: WeighedCache[bytes, SpecColumns] = WeighedCache(most)
 
     def clear(self) -> None:
         """Keep nothing: no record comes for now."""
         self._made.clear()
 
-    def specs(self, text: bytes) -> Specs:
-        """Of the groups of a specification as JSON. Raises what those without the shape of groups lead to: one of
-        `SHAPELESS`.
+    def columns(self, specs: Specification) -> SpecColumns:
+        """Of a specification, which keeps them unless they are odd. Raises what groups without the shape of such lead
+        to: one of `SHAPELESS`.
         """
-        digest = hashlib.blake2b(text, digest_size=_DIGEST).digest()
-        specs = self._made.get(digest)
-        if specs is None:
-            specs = Specs(digest, spec_columns(orjson.loads(text)))
-            self._made.put(digest, specs, _OBJECTS + len(orjson.dumps(specs.columns, default=dict)))
-        return specs
+        found = specs.columns or self._made.get(specs.digest)
+        if found is None:
+            found = spec_columns(specs.groups)
+            weight = _OBJECTS + len(orjson.dumps(found, default=dict))
+            self._made.put(specs.digest, found, weight)
+            if weight <= _USUAL:
+                specs.columns = found
+        return found
 
 
 class Draft:
@@ -100,7 +90,6 @@ class Draft:
         "_record",
         "_records",
         "_specs",
-        "_specs_json",
         "id",
         "log_number",
         "scraped_at",
@@ -113,18 +102,15 @@ class Draft:
         self.id, self.url, self.scraped_at = car.id, car.url, car.scraped_at
         self.log_number: int = getattr(car, "log_number", 0)
         """Of the car's entry in the item log; 0 when it is in none."""
-        self._specs_json = car.specs_json
+        self._specs = car.specification
         self._attrs_json = compact(orjson.dumps(car.car_attrs))
         self._records = records
-        self._specs: Specs | None = None
         self._record: Record | None = None
-        with contextlib.suppress(*SHAPELESS):  # then `record` says so
-            self._specs = records.specs(self._specs_json)
 
     @property
     def size(self) -> int:
         """Bytes of its raw parts as JSON."""
-        return len(self._attrs_json) + len(self._specs_json)
+        return len(self._attrs_json) + len(self._specs.json)
 
     @property
     def record(self) -> Record:
@@ -134,13 +120,12 @@ class Draft:
         return self._record
 
     def _make(self) -> Record:
-        specs = self._specs or self._records.specs(self._specs_json)
-        row = typed_row(orjson.loads(self._attrs_json), specs.columns)
-        digest = hashlib.blake2b(self._attrs_json, digest_size=_DIGEST)
+        specs = self._specs
+        row = typed_row(orjson.loads(self._attrs_json), self._records.columns(specs))
+        digest = hashlib.blake2b(self._attrs_json, digest_size=DIGEST)
         digest.update(specs.digest)
         digest.update(orjson.dumps([self.url, row.unread, row.values]))
         whole = digest.digest()
         if specs.digest == SPEC_MISSING:
             whole = _LEAST + whole[len(_LEAST) :]
-        reading = self.id, self.url, self.scraped_at, self._attrs_json, self._specs_json
-        return Record(*reading, specs, row, whole)
+        return Record(self.id, self.url, self.scraped_at, self._attrs_json, specs, row, whole)

@@ -18,13 +18,13 @@ import pytest
 from carscraper.catalogue import ids
 from carscraper.catalogue.ids import PackedIds
 from carscraper.distinct import Distinct
-from carscraper.items import Car, PageRead, Removal
+from carscraper.items import Car, PageRead, Removal, Specification
 from carscraper.monitoring.report import read_ledger
 from carscraper.monitoring.verdict import needs_another_pass, reach_verdict
 from carscraper.output import archive as archive_module
 from carscraper.output.archive import Archive
-from carscraper.stores import record
 from carscraper.stores.contract import unseen
+from carscraper.stores.record import Records
 
 FEW, MANY, PAGE = 4_000, 16_000, 100
 MOST = 80
@@ -107,12 +107,9 @@ def test_a_set_of_all_would_be_found() -> None:
     assert many - few > MOST * (MANY - FEW)
 
 
-def test_what_is_kept_of_specifications_takes_about_as_much_as_it_is_said_to_weigh(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_kept_of_specifications_takes_about_as_much_as_it_is_said_to_weigh() -> None:
     """Also of those that tell little, and of one that tells much."""
     most = 1 << 20
-    monkeypatch.setattr(record, "_SPECS", most)
 
     def made(number: int) -> bytes:
         told = {"Fuel type": f"Fuel {number}", "Engine size": f"{number}", "Driven wheels": f"all {number}"}
@@ -123,9 +120,9 @@ def test_what_is_kept_of_specifications_takes_about_as_much_as_it_is_said_to_wei
     texts = [made(number) for number in range(5_000)]
 
     def come() -> None:
-        records = record.Records()
+        records = Records(most)
         for text in texts:
-            records.specs(text)
+            records.columns(Specification.of_json(text))
 
     come()  # what is kept of texts whatever they are part of, is kept
     assert most / 2 < peak(come) < most * 1.5

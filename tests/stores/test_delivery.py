@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from carscraper.exceptions import BacklogDamaged, StoreError, StoreUnavailable
-from carscraper.items import Car, Removal
+from carscraper.items import Car, Removal, Specification
 from carscraper.output.archive import Archive
 from carscraper.stores import backlog, own_backlog
 from carscraper.stores import delivery as module
@@ -163,12 +163,12 @@ async def test_what_only_makes_it_faster_is_let_go_of_when_all_is_there(
     process = Process(tmp_path, database, 1)
     await process.delivery.open()
     await process.bring([1])
-    made = process.records.specs(b"null")
-    assert process.records.specs(b"null") is made
+    made = process.records.columns(Specification(None))
+    assert process.records.columns(Specification(None)) is made
     assert not database.is_trimmed
     await process.archive.write()
     await process.delivery.wait_until_delivered()
-    assert process.records.specs(b"null") is not made
+    assert process.records.columns(Specification(None)) is not made
     assert database.is_trimmed
     await process.close()
 

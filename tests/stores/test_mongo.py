@@ -29,6 +29,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from carscraper.exceptions import StoreRefused, StoreUnavailable
+from carscraper.items import Specification
 from carscraper.stores.contract import StoredCar
 from carscraper.stores.mongo import database as module
 from carscraper.stores.mongo.address import durable
@@ -446,9 +447,10 @@ def large(size: int, listing: str = "poison", minute: float = 1) -> Record:
     }  # fmt: skip
     blank = size - len(bson.encode(body))
     record = reading(listing, minute, None)
-    parts = {"url": "", "attrs_json": orjson.dumps({"text": "x" * blank}), "specs_json": b"[]"}
-    specs = replace(record.specs, digest=b"of empty groups.")
-    return replace(record, **parts, specs=specs, digest=bytes([int(minute)] * 16))  # type: ignore[arg-type]
+    attrs = orjson.dumps({"text": "x" * blank})
+    return replace(
+        record, url="", attrs_json=attrs, specs=Specification([]), digest=bytes([int(minute)] * 16)
+    )
 
 
 POISON = {

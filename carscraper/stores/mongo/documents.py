@@ -92,7 +92,7 @@ def _encode(reading: Reading, made: WeighedCache[bytes, bytes]) -> RawBSONDocume
     if len(encoded) > LARGEST:
         raise ValueError(f"its {len(encoded)} bytes are more than {LARGEST}")
     if b"$ref\0" in encoded:
-        whole = {**document, "car_specs": orjson.loads(record.specs_json)}
+        whole = {**document, "car_specs": record.specs.groups}
         if bson.decode(encoded, CODEC) != whole:
             raise ValueError("$ref and $id together are a reference to another document in MongoDB")
     return RawBSONDocument(encoded)
@@ -105,8 +105,8 @@ def _specs_element(record: Record, made: WeighedCache[bytes, bytes]) -> bytes:
     """
     element = made.get(record.specs.digest)
     if element is None:
-        groups = orjson.loads(record.specs_json)
-        _refuse_too_deep(groups, record.specs_json)
+        groups = record.specs.groups
+        _refuse_too_deep(groups, record.specs.json)
         element = bson.encode({"car_specs": groups})[4:-1]
         made.put(record.specs.digest, element, len(element))
     return element

@@ -164,7 +164,7 @@ class PostgresDatabase:
         return [listing for (listing,) in await cursor.fetchall()]
 
     async def _add_specs(self, connection: Open, readings: Collection[Reading]) -> None:
-        needed = {one.record.specs.digest: one.record.specs_json for one in readings}
+        needed = {one.record.specs.digest: one.record.specs.json for one in readings}
         cursor = await connection.execute(MISSING_SPECS, {"digests": list(needed)}, binary=True)
         missing = [digest for (digest,) in await cursor.fetchall()]
         if missing:

@@ -20,7 +20,7 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 def problem(record: Record) -> str | None:
     """Why a record certainly cannot be held; None for all others."""
-    if "\0" in record.id or "\0" in record.url or _has_nul(record.attrs_json) or _has_nul(record.specs_json):
+    if "\0" in record.id or "\0" in record.url or _has_nul(record.attrs_json) or _has_nul(record.specs.json):
         return "a text holds the character NUL"
     try:
         (record.id + record.url).encode()

@@ -93,6 +93,7 @@ class Draft:
         "id",
         "log_number",
         "scraped_at",
+        "size",
         "url",
     )
 
@@ -106,11 +107,8 @@ class Draft:
         self._attrs_json = compact(orjson.dumps(car.car_attrs))
         self._records = records
         self._record: Record | None = None
-
-    @property
-    def size(self) -> int:
+        self.size = len(self._attrs_json) + len(self._specs.json)
         """Bytes of its raw parts as JSON."""
-        return len(self._attrs_json) + len(self._specs.json)
 
     @property
     def record(self) -> Record:

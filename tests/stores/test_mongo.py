@@ -462,6 +462,10 @@ POISON = {
     "nesting of objects": (reading("poison", 1, a=nested(DEEPEST - 1, "dict")), "deeper than 180"),
     "nesting of lists": (reading("poison", 1, a=nested(200, "list")), "deeper than 180"),
     "reference": (reading("poison", 1, a={"$ref": "cars", "$id": 5, "x": 1}), "a reference"),
+    "reference in a specification": (
+        record_of(specs=Specification([{"title": {"$ref": "cars", "$id": 5}}])),
+        "a reference",
+    ),
     "reference in a list": (reading("poison", 1, a=[{"$ref": "c", "$id": 1, "$db": "d"}]), "a reference"),
     "long id": (reading("p" * 1025, 1), "longer than 1024"),
     "no time": (record_of(scraped_at=""), "isoformat"),

@@ -29,6 +29,7 @@ from carscraper.stores.mongo.address import connect, durable
 from carscraper.stores.mongo.documents import (
     CODEC,
     Document,
+    Elements,
     Write,
     encoded,
     is_same,
@@ -41,7 +42,6 @@ from carscraper.stores.mongo.faults import failure, is_there_already, kind_of, m
 from carscraper.stores.mongo.layout import STEPS, make_view
 from carscraper.stores.readings import Reading, one_line, refuse, rounds
 from carscraper.stores.record import Record
-from carscraper.weighed import WeighedCache
 
 _GRACE_PERIOD = 1.0
 """Seconds that a server is given to take note of the end."""
@@ -80,8 +80,7 @@ class MongoDatabase:
         )
         self._cars: AsyncCollection[Document] = self._database.cars
         self._meta: AsyncCollection[Document] = self._database.cars_meta
-        self._elements: WeighedCache[bytes, bytes] = WeighedCache(_SPECS)
-        """Specifications as BSON, by their digests."""
+        self._elements = Elements(_SPECS)
 
     @classmethod
     def from_address(cls, uri: str) -> MongoDatabase:

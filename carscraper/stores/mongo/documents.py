@@ -24,12 +24,16 @@ from carscraper.weighed import WeighedCache
 
 Document = dict[str, Any]
 Write = InsertOne[Any] | UpdateOne
+Elements = WeighedCache[bytes, tuple[bytes, bool]]
+"""Specifications as `_specs_element` has made them, by their digests."""
 
 DEEPEST = 180
 """Levels of a document, itself among them, that a server stores. One of 200 has it refuse the whole batch."""
 LARGEST = 16 * 2**20 - 2**16
 """Bytes of a new document: what a server stores, less room for prices to come."""
 
+_REFERENCE = b'"$ref"'
+"""In JSON, of which no document is made that holds a reference without holding this."""
 _LONGEST_ID = 1024
 """Bytes of an id: what is longer is none, and hundreds are asked for at once."""
 
@@ -60,7 +64,7 @@ def problem(record: Record) -> str | None:
 
 
 def encoded(
-    readings: Iterable[Reading], refused: list[Refused], made: WeighedCache[bytes, bytes]
+    readings: Iterable[Reading], refused: list[Refused], made: Elements
 ) -> Iterator[tuple[Reading, RawBSONDocument]]:
     """Each reading with the document of a new listing; those that BSON cannot hold are added to `refused`."""
     for reading in readings:
@@ -70,7 +74,7 @@ def encoded(
             refused.append(refuse(reading.record, error))
 
 
-def _encode(reading: Reading, made: WeighedCache[bytes, bytes]) -> RawBSONDocument:
+def _encode(reading: Reading, made: Elements) -> RawBSONDocument:
     record, at = reading.record, reading.at
     attrs = orjson.loads(record.attrs_json)
     _refuse_too_deep(attrs, record.attrs_json)
@@ -87,29 +91,31 @@ def _encode(reading: Reading, made: WeighedCache[bytes, bytes]) -> RawBSONDocume
         "removed_at": None,
         "prices": [] if price is None else [{"seen_at": at, "price_zar": price}],
     }
-    most, specs = bson.encode(document), _specs_element(record, made)
-    encoded = struct.pack("<i", len(most) + len(specs)) + most[4:-1] + specs + most[-1:]
+    most = bson.encode(document)
+    specs, may_refer = _specs_element(record, made)
+    encoded = b"".join((struct.pack("<i", len(most) + len(specs)), most[4:-1], specs, most[-1:]))
     if len(encoded) > LARGEST:
         raise ValueError(f"its {len(encoded)} bytes are more than {LARGEST}")
-    if b"$ref\0" in encoded:
+    if may_refer or _REFERENCE in record.attrs_json:
         whole = {**document, "car_specs": record.specs.groups}
         if bson.decode(encoded, CODEC) != whole:
             raise ValueError("$ref and $id together are a reference to another document in MongoDB")
     return RawBSONDocument(encoded)
 
 
-def _specs_element(record: Record, made: WeighedCache[bytes, bytes]) -> bytes:
-    """The element `car_specs` of a document: most of it, and the same for all cars of a kind.
+def _specs_element(record: Record, made: Elements) -> tuple[bytes, bool]:
+    """The element `car_specs` of a document: most of it, and the same for all cars of a kind. And whether it may hold
+    what MongoDB takes for a reference.
 
     In BSON, a document is its length, its elements one after the other, and a zero.
     """
-    element = made.get(record.specs.digest)
-    if element is None:
-        groups = record.specs.groups
-        _refuse_too_deep(groups, record.specs.json)
-        element = bson.encode({"car_specs": groups})[4:-1]
-        made.put(record.specs.digest, element, len(element))
-    return element
+    found = made.get(record.specs.digest)
+    if found is None:
+        text, groups = record.specs.json, record.specs.groups
+        _refuse_too_deep(groups, text)
+        found = bson.encode({"car_specs": groups})[4:-1], _REFERENCE in text
+        made.put(record.specs.digest, found, len(found[0]))
+    return found
 
 
 def _refuse_too_deep(part: Any, text: bytes) -> None:

@@ -152,10 +152,8 @@ class Delivery:
         now = time.monotonic()
         if not self._pending and not self._behind:
             self._progress = now
-        filled = self._pending.fills_batch
-        self._pending.add(element, now, logged)
         self.received += 1
-        if len(self._pending) == 1 or self._pending.fills_batch > filled:
+        if self._pending.add(element, now, logged):
             self._news.set()
         if not self._pending.has_room:
             self._roomy.clear()

@@ -45,10 +45,14 @@ class Pending:
         """All of them, the oldest first."""
         return iter(self._waiting)
 
-    def add(self, element: Draft | Removal, now: float, logged: int) -> None:
-        """Put one at the end; `now` is in seconds of any clock, `logged` as in `Taken`."""
+    def add(self, element: Draft | Removal, now: float, logged: int) -> bool:
+        """Put one at the end; `now` is in seconds of any clock, `logged` as in `Taken`. True when it is the first, or
+        fills a batch.
+        """
+        filled = self.fills_batch
         self._waiting.append(Taken(now, element, logged))
         self._weight += size_of(element)
+        return len(self._waiting) == 1 or (self.fills_batch and not filled)
 
     def drop_first(self) -> Taken:
         """The oldest waits no more."""

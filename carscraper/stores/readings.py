@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
+from typing import NamedTuple
 
 from carscraper.stores.contract import Refused
 from carscraper.stores.record import Record
@@ -14,17 +15,13 @@ _LONGEST_REASON = 300
 """Characters of what a server or its client says that are passed on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """A record, and the time at which it was read."""
 
-    record: Record
+    id: str
+    """The listing's."""
     at: datetime
-
-    @property
-    def id(self) -> str:
-        """The listing's."""
-        return self.record.id
+    record: Record
 
 
 def rounds(
@@ -45,17 +42,17 @@ def rounds(
         if found := problem(record):
             refused.append(refuse(record, found))
         else:
-            readings.append(Reading(record, at))
+            readings.append(Reading(record.id, at, record))
     made: list[list[Reading]] = []
     turns: Counter[str] = Counter()
-    for reading in sorted(readings, key=lambda one: one.at):
+    for reading in sorted(readings, key=attrgetter("at")):
         turn = turns[reading.id]
         turns[reading.id] += 1
         if turn == len(made):
             made.append([])
         made[turn].append(reading)
     for one_round in made:
-        one_round.sort(key=lambda one: one.id)
+        one_round.sort(key=attrgetter("id"))
     return made
 
 

@@ -27,10 +27,10 @@ SHAPELESS = (AttributeError, KeyError, TypeError, ValueError)
 """What it leads to when a pipeline has made something else of a car's attributes or specification."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Record:
     """What a database is given of one reading of a listing. Its raw parts are there as JSON only: as objects they take
-    up five times as much, and thousands may wait.
+    up five times as much, and thousands may wait. (Not frozen, for the time that takes.)
     """
 
     id: str

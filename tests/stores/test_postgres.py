@@ -724,7 +724,9 @@ async def test_without_an_order_they_would(
     run_as(on_postgres, f"ALTER DATABASE {on_postgres.name} SET deadlock_timeout = '20ms'")
     monkeypatch.setattr(module, "WRITE", WRITE.replace(b"ORDER BY id\n", b""))
     monkeypatch.setattr(
-        module, "rounds", lambda records, problem, refused: [[Reading(one, one.read_at) for one in records]]
+        module,
+        "rounds",
+        lambda records, problem, refused: [[Reading(one.id, one.read_at, one) for one in records]],
     )
     with pytest.raises(StoreUnavailable, match="deadlock"):
         await quarrel(on_postgres, 200)

@@ -29,7 +29,6 @@ from carscraper.stores.mongo.address import connect, durable
 from carscraper.stores.mongo.documents import (
     CODEC,
     Document,
-    Elements,
     Write,
     encoded,
     is_same,
@@ -38,6 +37,7 @@ from carscraper.stores.mongo.documents import (
     stored,
     touch,
 )
+from carscraper.stores.mongo.elements import Elements
 from carscraper.stores.mongo.faults import failure, is_there_already, kind_of, message
 from carscraper.stores.mongo.layout import STEPS, make_view
 from carscraper.stores.readings import Reading, one_line, refuse, rounds
@@ -47,8 +47,6 @@ _GRACE_PERIOD = 1.0
 """Seconds that a server is given to take note of the end."""
 _PAGE = 300
 """Documents in memory while all are read."""
-_SPECS = 4 * 1024**2
-"""Bytes of specifications that are kept as BSON: most new documents have one that came before."""
 _STRETCH = 20_000
 """Ids in memory while those are looked for that were not seen."""
 _CHUNK = 1000
@@ -80,7 +78,7 @@ class MongoDatabase:
         )
         self._cars: AsyncCollection[Document] = self._database.cars
         self._meta: AsyncCollection[Document] = self._database.cars_meta
-        self._elements = Elements(_SPECS)
+        self._elements = Elements()
 
     @classmethod
     def from_address(cls, uri: str) -> MongoDatabase:
@@ -213,6 +211,7 @@ class MongoDatabase:
 
     async def close(self) -> None:
         """As in the contract. A server that has fallen silent is not waited for."""
+        self._elements.clear()
         try:
             async with asyncio.timeout(_GRACE_PERIOD):
                 await self._client.close()

@@ -18,14 +18,12 @@ from pymongo import InsertOne, UpdateOne
 from carscraper.export.tables import utc_text
 from carscraper.items import Car
 from carscraper.stores.contract import Refused, StoredCar
+from carscraper.stores.mongo.elements import Elements
 from carscraper.stores.readings import Reading, refuse
 from carscraper.stores.record import SPEC_MISSING, Record
-from carscraper.weighed import WeighedCache
 
 Document = dict[str, Any]
 Write = InsertOne[Any] | UpdateOne
-Elements = WeighedCache[bytes, tuple[bytes, bool]]
-"""Specifications as `_specs_element` has made them, by their digests."""
 
 DEEPEST = 180
 """Levels of a document, itself among them, that a server stores. One of 200 has it refuse the whole batch."""
@@ -114,7 +112,7 @@ def _specs_element(record: Record, made: Elements) -> tuple[bytes, bool]:
         text, groups = record.specs.json, record.specs.groups
         _refuse_too_deep(groups, text)
         found = bson.encode({"car_specs": groups})[4:-1], _REFERENCE in text
-        made.put(record.specs.digest, found, len(found[0]))
+        made.put(record.specs.digest, *found)
     return found
 
 

@@ -10,6 +10,7 @@ A tagged value is an object whose only key is `$`: a list of the tag and what th
 | `int`, `float`, `Decimal` | digits: beyond 64 bits; NaN and infinities; any |
 | `datetime`, `date`, `time` | ISO 8601, with a fixed offset if any |
 | `timedelta` | days, seconds, microseconds |
+| `UUID` | its 36 characters |
 | `Item`, `dataclass`, `attrs` | the class, and an object of the fields that are set |
 | `pydantic` | the class, and an object of the fields and extras that there are; under `$`, which of them were set |
 | `namedtuple` | the class, and the elements |
@@ -30,6 +31,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from typing import Any
+from uuid import UUID
 
 from scrapy import Item
 
@@ -283,6 +285,7 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
     date: date.isoformat,
     time: time.isoformat,
     timedelta: lambda value: [value.days, value.seconds, value.microseconds],
+    UUID: str,
 }
 _READERS: dict[str, Callable[[Any], Any]] = {
     "bytes": lambda part: b64decode(part, validate=True),
@@ -293,4 +296,5 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "date": date.fromisoformat,
     "time": time.fromisoformat,
     "timedelta": lambda part: timedelta(*part),
+    "UUID": UUID,
 }

@@ -9,6 +9,7 @@ import datetime
 import decimal
 import enum
 import types
+import uuid
 import zoneinfo
 from typing import Any, NamedTuple
 
@@ -123,6 +124,8 @@ def back(value: Any) -> Any:
         datetime.date(2024, 1, 2),
         datetime.time(3, 4),
         datetime.timedelta(days=-1, microseconds=1),
+        uuid.UUID(int=2**127 + 1),
+        {uuid.UUID(int=1): 1},
         {1: "a", ("b", 2): None},
         {"$": 1},
         {"$": ["tuple", [1]], "b": (1,)},

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any, NamedTuple
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -129,6 +130,8 @@ PLAIN = {"name": "Ä", "price": 1.5, "stock": 3, "sold": False, "note": None, "t
         {"at": datetime(2024, 1, 2, tzinfo=PLUS_TWO), "clock": time(3, 4), "took": timedelta(days=-1)},
         {"size": (1, (2,)), "set": {1, "a"}, "frozen": frozenset((1,)), "raw": b"\xff\x00"},
         {1: "a", ("b", 2): None},
+        {"id": UUID(int=1)},
+        Offer(UUID(int=2**127)),
         {"half": "\ud800 and \udc00"},
         {"size": Size(1, {2}), "colour": Colour.RED},
         Product(name="a", price=1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,11 @@ NOW = datetime(2026, 11, 12, 12, tzinfo=UTC)
 
 
 def read(tmp_path: Path, *cars: Car, wanted: tuple[str, ...] = ()) -> Catalogue:
-    write_cars_json(tmp_path / "cars.json", list(cars))
-    return read_catalogue(tmp_path / "cars.json", wanted)
+    """What is published at `NOW`."""
+    path = tmp_path / "cars.json"
+    write_cars_json(path, list(cars))
+    os.utime(path, (NOW.timestamp(), NOW.timestamp()))
+    return read_catalogue(path, wanted)
 
 
 def priced(prices: dict[str, Any]) -> Records:
@@ -71,7 +75,7 @@ def test_columns_are_filled_as_in_the_table_of_cars(specs: Any, tmp_path: Path) 
 
 
 def test_a_chart_has_the_listings_with_both_numbers_and_a_median_for_each_step(tmp_path: Path) -> None:
-    year = datetime.now(UTC).year
+    year = NOW.year
     found = read(
         tmp_path,
         car(1, make="Audi", model="A4", year=year - 2, mileage="30 000 Km", price=300_000),
